@@ -1,27 +1,31 @@
-//! Events that ranks hold for each other: rows, answers, and what the protocol `ticket` tells other
-//! ranks (docs/design/events-at-ranks.md).
+//! Events that ranks hold for each other: rows, answers, what the protocol `ticket` tells other
+//! ranks, and what messages carry with `causal` (docs/design/events-at-ranks.md).
 
 use crate::input::Input;
-use refrain_logging::determinant::EventIndex;
+use refrain_logging::LeftInLogs;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_logging::held::{Batch, Collected, Row};
-use refrain_logging::held::{Gives, Holdings};
-use refrain_logging::pessimist::Commits;
-use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_logging::determinant::record;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::determinant::{EventIndex, Matched};
+use refrain_logging::held::{Batch, Collected, Gives, Holdings, Row};
+use refrain_logging::pessimist::{Commits, Pessimist};
+use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 
 const ROW: u8 = 0;
 const ANSWERS: u8 = 1;
 const STREAM: u8 = 2;
+const ATTACHMENTS: u8 = 3;
 
-/// Checks any row, any answers of two holders, or any stream of another rank.
+/// Checks any row, any answers of two holders, any stream of another rank, or what its messages carry.
 pub fn check(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 3 {
+    match kind % 4 {
         ROW => any_row(bytes),
         ANSWERS => any_answers(bytes),
-        _ => any_stream(bytes),
+        STREAM => any_stream(bytes),
+        _ => any_attachments(bytes),
     }
 }
 
@@ -82,6 +86,79 @@ fn any_stream(bytes: &[u8]) {
     tickets.connected(Rank(1));
     tickets.trim(Clock(u64::MAX));
     tell_all(&mut tickets);
+}
+
+/// Attachments, each behind its length. The batches that are read are those of a row, and their determinants can
+/// be read. A receiver holds the same batches, and can go on after an error.
+fn any_attachments(bytes: &[u8]) {
+    let mut left = LeftInLogs::default();
+    let (rank, life) = (Rank(0), Incarnation(0));
+    let mut receiver = Holdings::new(Gives::WithMessages, (rank, life), 2, None);
+    let mut rest = bytes;
+    let mut is_broken = false;
+    while let Some((length, behind)) = rest.split_first() {
+        let (attachment, behind) = behind.split_at(behind.len().min(usize::from(*length)));
+        rest = behind;
+        let taken = left.take(attachment, Some(life));
+        is_broken |= taken.is_err();
+        if let Err(why) = receiver.take_carried(Rank(1), attachment) {
+            assert!(!why.is_empty());
+        }
+    }
+    let row = left.row();
+    assert_eq!(Row::read(row.as_bytes()).as_ref(), Ok(row));
+    for batch in row.batches() {
+        let sealed = batch.sealed(3, Rank(1));
+        let (header, payload) = BatchHeader::read(&sealed).expect("it was sealed");
+        let read = record::decode(&header, payload);
+        assert!(read.is_ok_and(|it| it.len() == batch.count.into()) || is_unfinished(payload));
+    }
+    if !is_broken {
+        assert_eq!(receiver.held_of(Rank(1)).as_ref(), row);
+    }
+    receiver.idle();
+    tell_all(&mut receiver);
+}
+
+/// Whether a batch may have a set that continues: what follows it is checked when the rank replays.
+fn is_unfinished(payload: &[u8]) -> bool {
+    payload.iter().any(|byte| byte & 0xf8 == 0x38)
+}
+
+/// What the messages of a rank carry: two events, another one, and many.
+fn attachments() -> Vec<u8> {
+    let identity = Identity {
+        job: 3,
+        rank: Rank(1),
+        incarnation: Incarnation(0),
+    };
+    let holdings = Holdings::new(Gives::WithMessages, (Rank(1), Incarnation(0)), 2, None);
+    let mut sender = Pessimist::new(identity, EventIndex(0), holdings);
+    let mut attachments = Vec::new();
+    let mut clock = 0;
+    for count in [2, 1, 1, 5, 1] {
+        for _ in 0..count {
+            clock += 3;
+            let matched = Matched {
+                request: Clock(clock - 1),
+                source: Rank(0),
+                ssn: Ssn(clock),
+            };
+            sender.record().matched(Clock(clock), matched, false);
+        }
+        let carriage = Carriage {
+            to: Rank(0),
+            life: Incarnation(0),
+            may_be_first: false,
+            bytes_max: 255,
+        };
+        let mut attachment = Vec::new();
+        sender.carry(carriage, &mut attachment);
+        sender.carried(Rank(0));
+        attachments.push(u8::try_from(attachment.len()).expect("it is short"));
+        attachments.extend(attachment);
+    }
+    attachments
 }
 
 /// Number of first bytes that give the lengths of pieces.
@@ -146,6 +223,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         answers(&without_floor, &with_floor),
         answers(&[9, 1], &[0, 0]),
         [&[STREAM, 39, 2, 0, 11], &stream()[..]].concat(),
+        [&[ATTACHMENTS][..], &attachments()].concat(),
     ]
 }
 
@@ -181,6 +259,14 @@ mod tests {
         let collected = Collected::of([(Rank(1), first), (Rank(2), second)]);
         let collected = collected.expect("they are readable");
         assert_eq!((collected.floor.0, collected.end.0), (2, 6));
+        let mut left = LeftInLogs::default();
+        let mut rest = &seeds[4][1..];
+        while let Some((length, behind)) = rest.split_first() {
+            let (attachment, behind) = behind.split_at(usize::from(*length));
+            left.take(attachment, None).expect("it was carried");
+            rest = behind;
+        }
+        assert_eq!(left.row().count(), 5);
         let [mut zero, _] = job();
         zero.hear(Rank(1), &stream()).expect("rank 1 tells it");
         assert_eq!(zero.stable_end(), EventIndex(4));

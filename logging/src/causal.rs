@@ -2,88 +2,197 @@
 //! with the messages that may depend on them, until another rank is known to hold them. No message
 //! waits. docs/design/events-at-ranks.md
 //!
-//! A message is preceded by a *carrier* with all batches that are not stable and that were not
-//! carried to its receiver before (CAUSAL-1). The receiver holds them before its program gets the
-//! message, and tells in its next carrier, or when it is idle, how far it has got (CAUSAL-2). One
-//! other holder makes a batch stable; batches become stable in their order.
+//! A message carries all batches that are not stable and that were not carried to its receiver before
+//! (CAUSAL-1). The receiver holds them before its program gets the message, and tells with its next
+//! message that carries some, or when it is idle, how far it has got (CAUSAL-2). One other holder makes a
+//! batch stable; batches become stable in their order.
 //!
-//! What cannot be preceded by a carrier waits as with `ticket`: output, answers on the control lane,
-//! messages to a rank whose lane catches up. Then the batches go to the next rank (CAUSAL-3).
+//! What cannot carry them waits as with `ticket`: output, answers on the control lane, messages to a rank
+//! whose lane catches up. Then the batches go to the next rank (CAUSAL-3).
 
-use crate::determinant::EventIndex;
-use crate::determinant::record::varint::{Bytes, put};
-use crate::held::{Batch, Floor, Holdings, Message, Previous, Row, answer};
-use refrain_ring::Rank;
+use crate::determinant::{EventIndex, Match};
+use crate::held::{
+    Floor, Holdings, Incoming, Made, Message, Reader, Row, Scratch, ToCarry, Waiting, Wanted,
+    Writer, answer,
+};
+use refrain_ring::{Carriage, Incarnation, Rank};
+use std::borrow::Cow;
 
-/// Carriers that may arrive before they are confirmed by a message of their own.
+/// Attachments that may arrive before they are confirmed by a message of their own.
 const UNCONFIRMED_MAX: u32 = 32;
+/// Batches as they were made, at most, while there is no time to store them.
+const RECENT_MAX: usize = 64;
 
 impl Holdings {
-    /// Writes what the next message to a rank has to carry, as far as one carrier holds it: a
-    /// confirmation (one past the last batch that came from it, or 0), then batches. Nothing: there
-    /// is none. CAUSAL-1
-    pub(crate) fn carry_to(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
-        let carried = &mut self.peers[to.index()].carried;
-        carried.next = carried.until;
-        let mut previous = Previous::default();
-        let begin = self.waiting.partition_point(|it| it.end <= carried.until);
-        let Some(first) = self.waiting.get(begin) else {
-            return;
-        };
-        put(carrier, carried.to_confirm.map_or(0, |end| end.0));
-        for batch in self.own.batches_from(first.place) {
-            let before = carrier.len();
-            batch.put(&mut previous, carrier);
-            if carrier.len() > bytes_max && carried.next > carried.until {
-                carrier.truncate(before);
-                break;
-            }
-            carried.next = batch.end();
-            self.counts.carried += u64::from(batch.count);
+    #[inline]
+    pub(crate) fn push_recent(&mut self, made: Made) {
+        if self.recent.len() >= RECENT_MAX {
+            self.store_recent(false);
         }
-        self.counts.carried_bytes += carrier.len() as u64;
+        self.recent.push(made);
     }
 
-    /// The carrier is in the log, before its message.
+    /// Stores recent batches among the others: those that are stable, or all.
+    pub(crate) fn store_recent(&mut self, all: bool) {
+        while let Some((made, is_stable)) = self.recent.pop(all) {
+            let batch = made.batch();
+            if !is_stable {
+                let waiting = Waiting::new(&batch, self.own.end(), made.holder.is_some());
+                self.waiting.push_back(waiting);
+            }
+            self.own.push(&batch);
+            self.holders.push(made.holder.unwrap_or(self.rank));
+        }
+    }
+
+    /// Writes what the next message to a rank has to carry. Returns whether that is all. CAUSAL-1
+    #[inline]
+    pub(crate) fn carry_to(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        let carried = &mut self.peers[carriage.to.index()].carried;
+        let until = carried.until;
+        carried.next = until;
+        let last = self.recent.last().map(Made::end);
+        let last = last.or(self.waiting.back().map(|last| last.end));
+        let last = match last {
+            Some(last) if last > until => last,
+            _ => return true,
+        };
+        let wanted = Wanted {
+            life: carriage.life,
+            confirms: carried.to_confirm,
+            bytes_max: carriage.bytes_max,
+            scratch: &mut self.scratch,
+        };
+        let recent = self.recent.unstable_behind(until).map(|made| ToCarry {
+            batch: made.batch(),
+            alone: made.alone.as_ref(),
+        });
+        let writer = carried
+            .writer
+            .get_or_insert_with(|| Box::new(Writer::new()));
+        let is_base = carriage.may_be_first;
+        let begin = self.waiting.partition_point(|it| it.end <= until);
+        let next = match self.waiting.get(begin) {
+            None => writer.write(is_base, wanted, recent, out),
+            Some(first) => {
+                let stored = self.own.batches_from(first.place);
+                let stored = stored.map(|batch| ToCarry { batch, alone: None });
+                writer.write(is_base, wanted, stored.chain(recent), out)
+            }
+        };
+        carried.bytes = out.len();
+        // Without any to carry, all is stable.
+        carried.next = next.unwrap_or(last);
+        carried.next == last
+    }
+
+    /// As [`Holdings::carry_to`], if it is only a batch that is committed next. Returns whether it was written.
+    #[inline]
+    pub(crate) fn carry_alone_to(
+        &mut self,
+        carriage: Carriage,
+        first: EventIndex,
+        alone: &Match,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let carried = &mut self.peers[carriage.to.index()].carried;
+        let is_all = carried.until.max(self.stable) >= first;
+        let Some(writer) = carried.writer.as_mut().filter(|_| is_all) else {
+            return false;
+        };
+        carried.next = EventIndex(first.0 + 1);
+        let from = (self.incarnation, first);
+        let is_written = writer.write_alone(carriage, carried.to_confirm, from, alone, out);
+        carried.bytes = out.len();
+        is_written
+    }
+
+    /// What was written last for this rank is in the log.
+    #[inline]
     pub(crate) fn carried_to(&mut self, to: Rank) {
         let carried = &mut self.peers[to.index()].carried;
+        let first = carried.until.max(self.stable);
+        self.counts.carried += carried.next.0.saturating_sub(first.0);
+        self.counts.carried_bytes += carried.bytes as u64;
         carried.until = carried.next;
         (carried.to_confirm, carried.unconfirmed) = (None, 0);
+        if let Some(writer) = &mut carried.writer {
+            writer.close();
+        }
     }
 
-    /// Takes a carrier: from now on this rank holds its batches. CAUSAL-2
+    /// Takes an attachment: from now on this rank holds its batches. CAUSAL-2
+    #[inline]
     pub(crate) fn take_carried_from(
         &mut self,
         from: Rank,
-        carrier: &[u8],
+        attachment: &[u8],
     ) -> Result<(), &'static str> {
         let peer = &mut self.peers[from.index()];
         if !peer.is_live {
             return Ok(());
         }
         let carried = &mut peer.carried;
-        let mut rest = Bytes(carrier);
-        let confirmed = EventIndex(rest.number()?);
-        let mut previous = Previous::default();
-        let (_, row) = self.held.entry(from).or_default();
-        while rest.left() > 0 {
-            let batch = Batch::take(&mut rest, &mut previous)?;
-            row.push(&batch);
-            if carried.to_confirm.replace(batch.end()).is_none() {
-                self.unconfirmed.push(from);
-            }
+        let incoming = carried
+            .incoming
+            .get_or_insert_with(|| Box::new(Incoming::new()));
+        let taken = incoming.take(attachment, self.incarnation, &mut self.scratch)?;
+        let Some(taken) = taken else {
+            return Ok(());
+        };
+        let is_full = incoming.is_full();
+        carried.to_confirm = Some(taken.end);
+        if !self.unconfirmed.contains(&from) {
+            self.unconfirmed.push(from);
         }
         carried.unconfirmed += 1;
         if carried.unconfirmed >= UNCONFIRMED_MAX {
             self.confirm_carried_of(from);
         }
-        self.carried_confirmed(from, confirmed);
-        Ok(())
+        if let Some(end) = taken.confirms {
+            self.carried_confirmed(from, end);
+        }
+        if is_full {
+            self.read_carried_by(from);
+        }
+        self.report_unreadable()
     }
 
-    /// Nothing arrives: confirms what no carrier may confirm soon. CAUSAL-2
+    /// An attachment that was taken before was none.
+    #[inline]
+    pub(crate) fn report_unreadable(&mut self) -> Result<(), &'static str> {
+        match self.unreadable.take() {
+            None => Ok(()),
+            Some(why) => Err(why),
+        }
+    }
+
+    /// Reads all attachments of a rank that were taken.
+    pub(crate) fn read_carried_by(&mut self, from: Rank) {
+        if let Some(incoming) = &mut self.peers[from.index()].carried.incoming {
+            let (_, row) = self.held.entry(from).or_default();
+            let read = incoming.read(self.incarnation, row, &mut self.scratch);
+            self.unreadable = self.unreadable.or(read.err());
+        }
+    }
+
+    /// The batches that this rank holds of another.
+    pub fn held_of(&self, rank: Rank) -> Cow<'_, Row> {
+        let row = self.held.get(&rank).map(|(_, row)| Cow::Borrowed(row));
+        let mut row = row.unwrap_or_default();
+        let incoming = self.peers[rank.index()].carried.incoming.as_ref();
+        if let Some(unread) = incoming.filter(|incoming| !incoming.is_read()) {
+            // Those before the first that cannot be read.
+            let mut scratch = Scratch::default();
+            let _ = (unread.clone()).read(self.incarnation, row.to_mut(), &mut scratch);
+        }
+        row
+    }
+
+    /// Nothing arrives: reads what was carried here, and confirms what no message may confirm soon. CAUSAL-2
     pub(crate) fn confirm_carried(&mut self) {
         while let Some(peer) = self.unconfirmed.pop() {
+            self.read_carried_by(peer);
             self.confirm_carried_of(peer);
         }
     }
@@ -106,11 +215,13 @@ impl Holdings {
         for place in 0..count {
             self.is_held_by(place, by);
         }
+        self.recent.confirm(end, by);
         self.settle();
     }
 
     /// Something waits for batches that no message carries: gives them to the next rank. CAUSAL-3
     pub(crate) fn give_unstable(&mut self) {
+        self.store_recent(true);
         let to = self.holder(self.next_rank());
         let begin = self.waiting.partition_point(|it| it.is_pressed);
         let Some(first) = self.waiting.get(begin).map(|it| it.place) else {
@@ -130,23 +241,52 @@ impl Holdings {
     }
 }
 
-/// The batches in the carriers that an earlier life of a rank has left in its logs, as an answer for
-/// [`Collected::of`](crate::held::Collected::of): what it has published may have left, and depends on
-/// no others. CAUSAL-4
-///
-/// # Errors
-/// When one of them is no carrier.
-pub fn answer_of_carriers<'a>(
-    carriers: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<Vec<u8>, &'static str> {
-    let mut row = Row::default();
-    for carrier in carriers {
-        let mut rest = Bytes(carrier);
-        rest.number()?;
-        let mut previous = Previous::default();
-        while rest.left() > 0 {
-            row.push(&Batch::take(&mut rest, &mut previous)?);
+/// The batches that an earlier life of a rank has left in its logs: what it has published may have left,
+/// and depends on no others. CAUSAL-4
+#[derive(Debug)]
+pub struct LeftInLogs {
+    row: Row,
+    reader: Reader,
+    scratch: Scratch,
+}
+
+impl Default for LeftInLogs {
+    fn default() -> Self {
+        Self {
+            row: Row::default(),
+            reader: Reader::new(),
+            scratch: Scratch::default(),
         }
     }
-    Ok(answer(Floor::default(), Some(&row)))
+}
+
+impl LeftInLogs {
+    /// What follows is from another log, or from behind a gap.
+    pub fn begin_log(&mut self) {
+        self.reader = Reader::new();
+    }
+
+    /// Takes the next attachment of the log, or what the next carrier holds. `life`: only if it is for this
+    /// life of the receiver.
+    ///
+    /// # Errors
+    /// When no rank carries that.
+    pub fn take(
+        &mut self,
+        attachment: &[u8],
+        life: Option<Incarnation>,
+    ) -> Result<(), &'static str> {
+        let taken = (self.reader).take(attachment, life, &mut self.row, &mut self.scratch);
+        taken.map(drop)
+    }
+
+    /// All batches so far.
+    pub fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// As an answer for [`Collected::of`](crate::held::Collected::of).
+    pub fn answer(&self) -> Vec<u8> {
+        answer(Floor::default(), &self.row)
+    }
 }

@@ -19,5 +19,5 @@ pub mod spill;
 pub mod store;
 mod ticket;
 
-pub use causal::answer_of_carriers;
+pub use causal::LeftInLogs;
 pub use family::{EventStore, Member, UnknownProtocol};

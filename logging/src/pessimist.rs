@@ -2,11 +2,12 @@
 //! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: batches leave
 //! through [`Commits`].
 
-use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
+use crate::determinant::record::ALONE_BYTES_MAX;
 use crate::determinant::recorder::{Counts, Foreseen, Identity, Recorder};
+use crate::determinant::{EventIndex, Match};
 use core::hash::{Hash, Hasher};
-use refrain_ring::{Clock, Rank};
+use refrain_ring::{Carriage, Clock, Rank};
 use std::collections::VecDeque;
 
 /// Makes batches stable.
@@ -14,6 +15,16 @@ pub trait Commits {
     /// Begins to make a batch stable. Batches come in the order of their numbers,
     /// without gaps. GATE-2
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]);
+
+    /// Whether [`Commits::commit_match`] takes batches of a single match. Then they are not sealed, and none
+    /// are prepared.
+    #[inline]
+    fn takes_matches(&self) -> bool {
+        false
+    }
+
+    /// As [`Commits::commit`], of a batch whose only determinant is this match.
+    fn commit_match(&mut self, _header: &BatchHeader, _payload: &[u8], _alone: Match) {}
 
     /// One past the last determinant known to be stable; does not check for acknowledgements.
     fn stable_end(&self) -> EventIndex;
@@ -53,20 +64,37 @@ pub trait Commits {
     #[inline]
     fn idle(&mut self) {}
 
-    /// Writes what the next message to a rank has to carry, as far as one carrier of about
-    /// `bytes_max` bytes holds it; more only if the first batch is longer. Nothing: there is none. CAUSAL-1
+    /// Writes what the next message to a rank has to carry; nothing if there is none. Returns whether it is
+    /// all: what does not fit belongs into a record before it. CAUSAL-1
     #[inline]
-    fn carry(&mut self, _to: Rank, _bytes_max: usize, _carrier: &mut Vec<u8>) {}
+    fn carry(&mut self, _carriage: Carriage, _out: &mut Vec<u8>) -> bool {
+        true
+    }
 
-    /// What [`Commits::carry`] wrote last for this rank is in the log.
+    /// As [`Commits::carry`], of all batches so far and of one that is committed next, with the number
+    /// `first`: its only determinant is this match. Returns whether it has written that; else there are other
+    /// batches to carry, or the store does not do this.
+    #[inline]
+    fn carry_alone(
+        &mut self,
+        _carriage: Carriage,
+        _first: EventIndex,
+        _alone: &Match,
+        _out: &mut Vec<u8>,
+    ) -> bool {
+        false
+    }
+
+    /// What [`Commits::carry`] wrote last for this rank is in the log. Without this call it counts as
+    /// never written.
     #[inline]
     fn carried(&mut self, _to: Rank) {}
 
     /// Takes what messages of a rank carried.
     ///
     /// # Errors
-    /// When it is no carrier.
-    fn take_carried(&mut self, _from: Rank, _carrier: &[u8]) -> Result<(), &'static str> {
+    /// When no rank carries that.
+    fn take_carried(&mut self, _from: Rank, _attachment: &[u8]) -> Result<(), &'static str> {
         Err("messages to this rank carry no events")
     }
 
@@ -142,6 +170,9 @@ pub struct Pessimist<C> {
     stable: u64,
     /// Clocks to trim at, each with the number of first events that must be stable before.
     to_trim: VecDeque<(u64, Clock)>,
+    /// A message carries what is pending, a match: it is the next batch, whatever happens. It is committed
+    /// when there is time, or before anything else is.
+    is_promised: bool,
 }
 
 impl<C: Commits> Pessimist<C> {
@@ -159,6 +190,7 @@ impl<C: Commits> Pessimist<C> {
             under_way: VecDeque::new(),
             stable: 0,
             to_trim: VecDeque::new(),
+            is_promised: false,
         }
     }
 
@@ -176,6 +208,7 @@ impl<C: Commits> Pessimist<C> {
     /// Counts an event and returns the recorder for it.
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
+        self.keep_promise();
         self.recorded += 1;
         self.has_aged = false;
         &mut self.recorder
@@ -199,6 +232,7 @@ impl<C: Commits> Pessimist<C> {
 
     #[inline(always)]
     fn move_on(&mut self, wanted: u64) {
+        self.keep_promise();
         if wanted > self.covered {
             self.commit(true);
         } else if self.is_due() {
@@ -238,6 +272,47 @@ impl<C: Commits> Pessimist<C> {
         self.stable >= self.recorded && self.commits.leave()
     }
 
+    /// Writes what the next message to a rank has to carry: all events so far that are not stable, as far as it
+    /// does not have them. Returns whether that is all; see [`Commits::carry`]. CAUSAL-1
+    #[inline]
+    pub fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        if !self.is_promised
+            && let Some(alone) = self.recorder.alone()
+            && (self.commits).carry_alone(carriage, self.recorder.next(), &alone, out)
+        {
+            self.is_promised = true;
+            return true;
+        }
+        self.advance(self.recorded);
+        self.commits.carry(carriage, out)
+    }
+
+    /// What [`Pessimist::carry`] wrote last for this rank is in the log.
+    #[inline]
+    pub fn carried(&mut self, to: Rank) {
+        self.commits.carried(to);
+    }
+
+    #[inline(always)]
+    fn keep_promise(&mut self) {
+        if self.is_promised {
+            self.is_promised = false;
+            self.commit(true);
+        }
+    }
+
+    /// Whether [`Pessimist::advance`] would do nothing while no emission waits, in a store that changes only
+    /// when it hears something.
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        let stable_end = self.commits.stable_end();
+        let next_is_unstable = |(end, _): &(EventIndex, u64)| *end > stable_end;
+        !self.is_promised
+            && self.to_trim.is_empty()
+            && self.recorded - self.committed < PENDING_MAX
+            && self.under_way.front().is_none_or(next_is_unstable)
+    }
+
     /// Number of events so far.
     pub fn recorded(&self) -> u64 {
         self.recorded
@@ -250,8 +325,10 @@ impl<C: Commits> Pessimist<C> {
 
     /// Called while nothing arrives: prepares the next commit, if it can be predicted.
     pub fn idle(&mut self) {
+        self.keep_promise();
         self.commits.idle();
-        if self.ahead.foreseen.is_none()
+        if !self.commits.takes_matches()
+            && self.ahead.foreseen.is_none()
             && let Some(foreseen) = self.recorder.foresee(&mut self.ahead.batch)
         {
             self.commits.prepare(foreseen.header(), &self.ahead.batch);
@@ -312,6 +389,13 @@ impl<C: Commits> Pessimist<C> {
     }
 
     fn commit_batches(&mut self, flush: bool) {
+        let mut payload = [0; ALONE_BYTES_MAX];
+        if self.commits.takes_matches()
+            && let Some((header, alone)) = self.recorder.take_alone(&mut payload)
+        {
+            let payload = &payload[..header.payload_bytes as usize];
+            return self.commits.commit_match(&header, payload, alone);
+        }
         while let Some(header) = self.recorder.take_batch(flush, &mut self.batch) {
             self.commits.commit(&header, &self.batch);
             if !self.recorder.has_pending(flush) {
@@ -340,7 +424,9 @@ impl<C: Commits> Pessimist<C> {
     }
 
     /// The commits, for changes.
+    #[inline]
     pub fn commits_mut(&mut self) -> &mut C {
+        self.keep_promise();
         &mut self.commits
     }
 }

@@ -1,8 +1,9 @@
 //! The log of a dead rank: its segment, which exists as long as a process of the host holds it, and
 //! its spilled segment files. LOG-2
 
-use refrain_logging::image::{LogImage, OpenError, RankMemory, ReadFailure, Selection};
-use refrain_ring::{Rank, Ssn, Stream};
+use refrain_logging::LeftInLogs;
+use refrain_logging::image::{LogImage, LogKey, OpenError, RankMemory, ReadFailure, Selection};
+use refrain_ring::{Frontier, Rank, RecordHeader, Ssn, Stream};
 use refrain_transport::engine::CARRIER_CONTEXT;
 use refrain_transport::fabric::shm::{self, DeadLogError};
 use std::os::fd::OwnedFd;
@@ -53,20 +54,48 @@ pub fn open_log(
     Ok(image)
 }
 
-/// The carriers in the logs of a dead rank: the events that it gave to others with its messages.
-/// CAUSAL-4
+/// Why the events that a dead rank's messages carried cannot be read.
+#[derive(Debug, Error)]
+pub enum CarriedError {
+    /// A log is damaged.
+    #[error(transparent)]
+    Log(#[from] ReadFailure),
+    /// A record carries something else.
+    #[error("what message {ssn} of {log} carries: {why}")]
+    Record {
+        /// Whose log.
+        log: LogKey,
+        /// The message.
+        ssn: Ssn,
+        /// What is wrong.
+        why: &'static str,
+    },
+}
+
+/// Adds the events in the logs of a dead rank: those that it gave to others with its messages. CAUSAL-4
 ///
 /// # Errors
-/// When a log is damaged.
-pub fn carriers(image: &LogImage) -> Result<Vec<Vec<u8>>, ReadFailure> {
-    let mut carriers = Vec::new();
-    for (key, _) in image.logs() {
-        let mut messages = image.messages(&key, Ssn::first(Stream::RESULTS))?;
-        while let Some(message) = messages.next()? {
-            if message.context == CARRIER_CONTEXT && message.ssn.stream() == Stream::RESULTS {
-                carriers.push(message.bytes);
+/// [`CarriedError`].
+pub fn add_carried(image: &LogImage, events: &mut LeftInLogs) -> Result<(), CarriedError> {
+    for (log, _) in image.logs() {
+        let mut records = image.records(&log, Frontier::default())?;
+        events.begin_log();
+        while let Some(record) = records.next()? {
+            let (header, payload) = (record.header, record.payload.unwrap_or_default());
+            let carried = match is_carrier(&header) {
+                true => payload,
+                false => header.detach(payload).2,
+            };
+            let ssn = header.ssn;
+            if !carried.is_empty() {
+                let taken = events.take(carried, None);
+                taken.map_err(|why| CarriedError::Record { log, ssn, why })?;
             }
         }
     }
-    Ok(carriers)
+    Ok(())
+}
+
+fn is_carrier(header: &RecordHeader) -> bool {
+    header.context == CARRIER_CONTEXT && header.ssn.stream() == Stream::RESULTS
 }

@@ -3,7 +3,7 @@
 use refrain_logging::Member;
 use refrain_logging::determinant::Matched;
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_ring::{Clock, Rank};
+use refrain_ring::{Carriage, Clock, Rank};
 use refrain_transport::control::Piece;
 use refrain_transport::protocol::{Event, Protocol};
 
@@ -149,6 +149,9 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
         let stable_before = events.stable();
         // GATE-1: output is an emission.
         let wanted_of_all = wanted.max(self.watch.wanted());
+        if wanted_of_all <= stable_before && self.member.carries() && events.is_at_rest() {
+            return stable_before;
+        }
         let mut stable = events.advance(wanted_of_all);
         if stable < wanted_of_all {
             events.commits_mut().press();
@@ -225,24 +228,24 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
         self.events.as_ref().map_or(0, Pessimist::recorded)
     }
 
-    // Everything that was recorded so far precedes the message.
-    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
-        if let Some(events) = &mut self.events {
-            let recorded = events.recorded();
-            events.advance(recorded);
-            events.commits_mut().carry(to, bytes_max, carrier);
+    #[inline]
+    fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        match &mut self.events {
+            Some(events) => events.carry(carriage, out),
+            None => true,
         }
     }
 
+    #[inline]
     fn carried(&mut self, to: Rank) {
         if let Some(events) = &mut self.events {
-            events.commits_mut().carried(to);
+            events.carried(to);
         }
     }
 
-    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+    fn take_carried(&mut self, from: Rank, attachment: &[u8]) -> Result<(), &'static str> {
         match &mut self.events {
-            Some(events) => events.commits_mut().take_carried(from, carrier),
+            Some(events) => events.commits_mut().take_carried(from, attachment),
             None => Err("this rank logs no events"),
         }
     }

@@ -2,11 +2,11 @@
 
 use refrain_eventlog::client::Client;
 use refrain_job::statistics::AtRanksStatistics;
-use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::{EventIndex, Match};
 use refrain_logging::held::Holdings;
 use refrain_logging::pessimist::Commits;
-use refrain_ring::{Clock, Rank};
+use refrain_ring::{Carriage, Clock, Rank};
 
 /// The store of a rank's events.
 #[derive(Debug)]
@@ -88,6 +88,17 @@ impl Commits for EventStore {
         }
     }
 
+    #[inline]
+    fn takes_matches(&self) -> bool {
+        matches!(self, Self::Ranks(holdings) if holdings.takes_matches())
+    }
+
+    fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
+        if let Self::Ranks(holdings) = self {
+            holdings.commit_match(header, payload, alone);
+        }
+    }
+
     fn is_instant(&self) -> bool {
         match self {
             Self::Loggers(client) => client.is_instant(),
@@ -121,22 +132,38 @@ impl Commits for EventStore {
         }
     }
 
-    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
-        if let Self::Ranks(holdings) = self {
-            holdings.carry(to, bytes_max, carrier);
+    fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Loggers(_) => true,
+            Self::Ranks(holdings) => holdings.carry(carriage, out),
         }
     }
 
+    #[inline]
+    fn carry_alone(
+        &mut self,
+        carriage: Carriage,
+        first: EventIndex,
+        alone: &Match,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        match self {
+            Self::Loggers(_) => false,
+            Self::Ranks(holdings) => holdings.carry_alone(carriage, first, alone, out),
+        }
+    }
+
+    #[inline]
     fn carried(&mut self, to: Rank) {
         if let Self::Ranks(holdings) = self {
             holdings.carried(to);
         }
     }
 
-    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+    fn take_carried(&mut self, from: Rank, attachment: &[u8]) -> Result<(), &'static str> {
         match self {
-            Self::Loggers(client) => client.take_carried(from, carrier),
-            Self::Ranks(holdings) => holdings.take_carried(from, carrier),
+            Self::Loggers(client) => client.take_carried(from, attachment),
+            Self::Ranks(holdings) => holdings.take_carried(from, attachment),
         }
     }
 

@@ -46,6 +46,8 @@ pub enum Happening<'a> {
     /// A frame leaves a life for the rank that is named second and is visible there from now on:
     /// header, payload.
     Posted(Life, Rank, &'a RecordHeader, &'a [u8]),
+    /// The frame that is posted next carries this behind its message. CAUSAL-1
+    Attached(Life, Rank, &'a [u8]),
     /// A control frame leaves a life for the rank that is named second.
     PostedControl(Life, Rank, Control),
     /// From now on the first life takes no frames of the second one.
@@ -103,6 +105,7 @@ impl Happening<'_> {
             Self::Answered(life, clock, answer) => (life, clock, answer).hash(hash),
             Self::Event(life, event) => (life, event.at()).hash(hash),
             Self::Posted(from, to, header, _) => (from, to, header.first_word()).hash(hash),
+            Self::Attached(from, to, attachment) => (from, to, attachment).hash(hash),
             Self::PostedControl(life, to, control) => {
                 let words = control.encode(life.rank, life.incarnation);
                 (life, to, words).hash(hash);

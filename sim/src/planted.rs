@@ -132,7 +132,11 @@ pub enum Planted {
     TicketsReused,
     /// What was carried to one rank is not carried to others. CAUSAL-1
     CarriedOnce,
-    /// A later life does not read the carriers in the logs of its earlier lives. CAUSAL-4
+    /// A rank takes the events off messages, confirms them, and does not keep them. CAUSAL-2
+    CarriedForgotten,
+    /// What is carried to a later life is written against what its earlier life got. CAUSAL-1
+    CoderKept,
+    /// A later life does not read what its earlier lives carried in their logs. CAUSAL-4
     OwnCarriersForgotten,
     /// A later life does not know its last record.
     LastRecordLost,
@@ -225,6 +229,8 @@ impl Planted {
         known(Planted::HoldersForgotten, "holders-forgotten", 4000),
         known(Planted::TicketsReused, "tickets-reused", 200),
         known(Planted::CarriedOnce, "carried-once", 100),
+        known(Planted::CarriedForgotten, "carried-forgotten", 100),
+        known(Planted::CoderKept, "coder-kept", 300),
         known(Planted::OwnCarriersForgotten, "own-carriers-forgotten", 200),
     ];
 

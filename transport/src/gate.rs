@@ -2,7 +2,8 @@
 //!
 //! Fabrics post only with a [`Pass`]. Only this module makes passes: a [`Gate`] gives one when
 //! every earlier determinant of this rank is stable, for traffic that shows nothing to a peer's
-//! *program* (GATE-4), or for a message that its determinants precede in its lane (CAUSAL-1).
+//! *program* (GATE-4), or for a message with its determinants in its record or before it in its lane
+//! (CAUSAL-1).
 
 /// The permission to post one frame. Cannot be made outside this module.
 #[derive(Debug)]
@@ -67,10 +68,17 @@ impl Gate {
         (self.stable >= mark.0).then_some(Pass(()))
     }
 
-    /// The mark of a message whose events precede it in its lane: it waits for none. CAUSAL-1
+    /// The mark of a message whose events are in its record, or before it in its lane: it waits for none.
+    /// CAUSAL-1
     #[inline]
     pub fn preceded(&self) -> Mark {
         Mark(0)
+    }
+
+    /// A pass for such a message. CAUSAL-1
+    #[inline]
+    pub fn pass_with_events(&self) -> Pass {
+        Pass(())
     }
 
     /// A pass for a record of the log that was published before: for another life of its receiver,

@@ -5,7 +5,7 @@
 //! open. Implementations live above this crate.
 
 use crate::control::Piece;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Carriage, Clock, Rank, Ssn};
 
 /// A non-deterministic outcome (Open MPI-V, sections 2.3 and 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,18 +156,21 @@ pub trait Protocol {
         0
     }
 
-    /// Writes the events that have to precede the next message to a rank, as far as one record of
-    /// about `bytes_max` bytes holds them. Nothing: there are none. CAUSAL-1
-    fn carry(&mut self, _to: Rank, _bytes_max: usize, _carrier: &mut Vec<u8>) {}
+    /// Writes the events that the next message to a rank has to carry; nothing if there are none. Returns
+    /// whether these are all: those that do not fit go into a record before it. CAUSAL-1
+    fn carry(&mut self, _carriage: Carriage, _out: &mut Vec<u8>) -> bool {
+        true
+    }
 
-    /// What [`carry`](Protocol::carry) wrote last for this rank precedes the message in the log.
+    /// What [`carry`](Protocol::carry) wrote last for this rank is in the log. Without this call it
+    /// counts as never written.
     fn carried(&mut self, _to: Rank) {}
 
-    /// Takes the events that precede messages of a rank.
+    /// Takes the events that a message of a rank carries.
     ///
     /// # Errors
     /// When they are nothing that a protocol carries.
-    fn take_carried(&mut self, _from: Rank, _carrier: &[u8]) -> Result<(), &'static str> {
+    fn take_carried(&mut self, _from: Rank, _attachment: &[u8]) -> Result<(), &'static str> {
         Err("messages to this rank carry no events")
     }
 

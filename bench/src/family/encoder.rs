@@ -8,7 +8,7 @@ use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
 use refrain_logging::held::{Gives, Holdings};
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 use std::collections::HashMap;
 
 /// Events that are encoded; the bytes of longer batches are in proportion.
@@ -132,7 +132,14 @@ fn at_ranks(gives: Gives, determinants: u64, peers: u64, ranks: u64) -> f64 {
     for iteration in 0..iterations {
         iterate(&mut events, iteration, determinants, (peers, ranks));
         let mut carrier = Vec::new();
-        events.commits_mut().carry(PEER, usize::MAX, &mut carrier);
+        let carriage = Carriage {
+            to: PEER,
+            life: Incarnation(0),
+            // A chunk of the log holds many messages.
+            may_be_first: iteration == 0,
+            bytes_max: usize::MAX,
+        };
+        events.commits_mut().carry(carriage, &mut carrier);
         if !carrier.is_empty() {
             events.commits_mut().carried(PEER);
             let taken = peer.take_carried(OWN, &carrier);

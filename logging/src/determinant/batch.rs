@@ -58,7 +58,7 @@ impl Hash for Beginning {
 }
 
 /// The header of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchHeader {
     /// Folded number of the job, see [`job_tag`].
     pub job_tag: u32,

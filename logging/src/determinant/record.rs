@@ -7,14 +7,14 @@ mod encoder;
 mod prediction;
 pub(crate) mod varint;
 
-pub(super) use alone::{ALONE_BYTES_MAX, match_alone};
-pub(super) use encoder::Encoder;
+pub(crate) use alone::{ALONE_BYTES_MAX, match_alone};
+pub(crate) use decoder::Decoder;
+pub(crate) use encoder::Encoder;
 
 use super::batch::{BatchHeader, PAYLOAD_BYTES_MAX};
 use super::{Determinant, Match};
-use decoder::Decoder;
 use thiserror::Error;
-use varint::VARINT_BYTES_MAX;
+use varint::{Bytes, VARINT_BYTES_MAX};
 
 /// First byte of a match: bit 7. Then [`STEP_SHIFT`], [`OTHER`] and the source.
 const IS_MATCH: u8 = 0x80;
@@ -141,11 +141,12 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
     if usize::from(header.count) > payload.len() {
         return Err(malformed(0, "the batch has fewer bytes than determinants"));
     }
-    let mut decoder = Decoder::new(header.first_clock, payload);
+    let (mut decoder, mut bytes) = (Decoder::new(), Bytes(payload));
+    decoder.begin(header.first_clock);
     let mut determinants: Vec<Determinant> = Vec::with_capacity(header.count.into());
     for index in 0..header.count {
         let determinant = decoder
-            .determinant()
+            .determinant(&mut bytes)
             .map_err(|reason| malformed(index, reason))?;
         if let Some(before) = determinants.last()
             && !may_follow(before, &determinant)
@@ -155,7 +156,7 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
         determinants.push(determinant);
     }
     let last = header.count.saturating_sub(1);
-    if decoder.left() > 0 {
+    if bytes.left() > 0 {
         return Err(malformed(last, "bytes follow the last determinant"));
     }
     let clocks = |at: Option<&Determinant>| at.map(Determinant::at);

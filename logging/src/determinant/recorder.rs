@@ -308,6 +308,20 @@ impl Recorder {
         Some(header)
     }
 
+    /// As [`Recorder::take_batch`] if a match is all that is pending, for a store that wants no sealed bytes.
+    /// Writes the payload of the batch to the start of `payload`. `None`: something else is pending, or
+    /// nothing.
+    #[inline]
+    pub(crate) fn take_alone(
+        &mut self,
+        payload: &mut [u8; ALONE_BYTES_MAX],
+    ) -> Option<(BatchHeader, Match)> {
+        let alone = self.alone()?;
+        let header = self.header(1, (alone.at, alone.at), match_alone(payload, &alone));
+        self.took_alone(alone, &header);
+        Some((header, alone))
+    }
+
     /// Makes the batch that [`Recorder::take_batch`] will give if the next event is
     /// the match predicted from the last two. A rank calls this while it waits, to save time when
     /// the event comes (docs/design/decisions.md). `None`: no prediction, or determinants are
@@ -334,7 +348,7 @@ impl Recorder {
 
     /// The only pending determinant, if it is a match: the common case.
     #[inline(always)]
-    fn alone(&self) -> Option<Match> {
+    pub(crate) fn alone(&self) -> Option<Match> {
         if self.pending.len() != 1 || self.run.is_some() {
             return None;
         }
@@ -375,13 +389,21 @@ impl Recorder {
 
     /// Writes the header of a batch.
     #[inline(always)]
-    fn seal(
-        &mut self,
-        batch: &mut [u8],
+    fn seal(&mut self, batch: &mut [u8], count: u16, clocks: (Clock, Clock)) -> BatchHeader {
+        let header = self.header(count, clocks, batch.len() - HEADER_BYTES);
+        header.seal_with(batch, &mut self.sealed);
+        header
+    }
+
+    /// The header of the next batch.
+    #[inline(always)]
+    fn header(
+        &self,
         count: u16,
         (first_clock, last_clock): (Clock, Clock),
+        payload_bytes: usize,
     ) -> BatchHeader {
-        let header = BatchHeader {
+        BatchHeader {
             job_tag: job_tag(self.identity.job),
             rank: self.identity.rank,
             incarnation: self.identity.incarnation,
@@ -389,10 +411,8 @@ impl Recorder {
             count,
             first_clock,
             last_clock,
-            payload_bytes: (batch.len() - HEADER_BYTES) as u32,
-        };
-        header.seal_with(batch, &mut self.sealed);
-        header
+            payload_bytes: payload_bytes as u32,
+        }
     }
 
     /// Notes that the next determinant follows this batch.

@@ -30,6 +30,13 @@ pub(crate) struct Previous {
     clock: u64,
 }
 
+impl Previous {
+    /// The clock of the last determinant.
+    pub fn clock(&self) -> Clock {
+        Clock(self.clock)
+    }
+}
+
 impl<'a> Batch<'a> {
     /// The batch with this header. `batch`: header and payload.
     ///
@@ -72,12 +79,20 @@ impl<'a> Batch<'a> {
     /// Appends it to a sequence.
     pub(crate) fn put(&self, previous: &mut Previous, out: &mut Vec<u8>) {
         let lives = self.incarnation.0.wrapping_sub(previous.incarnation) as i32;
-        put(out, zigzag(self.first.0.wrapping_sub(previous.end)));
-        put(out, zigzag(i64::from(lives) as u64));
-        put(out, self.count.into());
-        put(out, zigzag(self.first_clock.0.wrapping_sub(previous.clock)));
-        put(out, self.last_clock.0 - self.first_clock.0);
-        put(out, self.payload.len() as u64);
+        let numbers = [
+            zigzag(self.first.0.wrapping_sub(previous.end)),
+            zigzag(i64::from(lives) as u64),
+            self.count.into(),
+            zigzag(self.first_clock.0.wrapping_sub(previous.clock)),
+            self.last_clock.0 - self.first_clock.0,
+            self.payload.len() as u64,
+        ];
+        if numbers.iter().all(|number| *number < 0x80) {
+            // One byte each: the common case.
+            out.extend_from_slice(&numbers.map(|number| number as u8));
+        } else {
+            numbers.iter().for_each(|number| put(out, *number));
+        }
         out.extend_from_slice(self.payload);
         *previous = self.as_previous();
     }

@@ -42,10 +42,10 @@ impl Floor {
 }
 
 /// What a rank holds of another, as bytes.
-pub(crate) fn answer(floor: Floor, row: Option<&Row>) -> Vec<u8> {
+pub(crate) fn answer(floor: Floor, row: &Row) -> Vec<u8> {
     let mut answer = Vec::new();
     floor.put(&mut answer);
-    answer.extend_from_slice(row.map_or(&[], Row::as_bytes));
+    answer.extend_from_slice(row.as_bytes());
     answer
 }
 

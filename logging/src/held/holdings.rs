@@ -1,15 +1,17 @@
 //! What ranks hold of each other's determinants, and what they tell each other about it: the part that
 //! the protocols without event loggers share. docs/design/events-at-ranks.md
 
+use super::attachment::{Incoming, Scratch, Writer};
 use super::batch::Batch;
 use super::collected::{Collected, Floor, answer};
 use super::counts::HeldCounts;
 use super::lane::{Lane, Message, Taken};
+use super::recent::{Made, Recent};
 use super::row::{Place, Row};
-use crate::determinant::EventIndex;
-use crate::determinant::batch::BatchHeader;
+use crate::determinant::batch::{BatchHeader, HEADER_BYTES};
+use crate::determinant::{EventIndex, Match};
 use crate::pessimist::Commits;
-use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_ring::{Carriage, Clock, Incarnation, Rank};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A batch of this rank that was not stable when it was made.
@@ -25,7 +27,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    fn new(batch: &Batch<'_>, place: Place, is_held: bool) -> Self {
+    pub(crate) fn new(batch: &Batch<'_>, place: Place, is_held: bool) -> Self {
         Self {
             end: batch.end(),
             place,
@@ -40,11 +42,17 @@ impl Waiting {
 pub(crate) struct Carried {
     /// Everything unstable before this was carried to it.
     pub until: EventIndex,
-    /// The same behind the carrier that is being made.
+    /// The same behind the attachment that is being made.
     pub next: EventIndex,
+    /// Length of the attachment that is being made.
+    pub bytes: usize,
+    /// Writes what is carried to it; made when it is needed.
+    pub writer: Option<Box<Writer>>,
+    /// What it carries here.
+    pub incoming: Option<Box<Incoming>>,
     /// One past the last batch that came from it, if that is not confirmed.
     pub to_confirm: Option<EventIndex>,
-    /// Carriers that came from it since the last confirmation.
+    /// Attachments that came from it since the last confirmation.
     pub unconfirmed: u32,
 }
 
@@ -91,25 +99,30 @@ struct Restoring {
 #[derive(Clone, Debug, Hash)]
 pub struct Holdings {
     pub(crate) rank: Rank,
-    incarnation: Incarnation,
+    pub(crate) incarnation: Incarnation,
     gives: Gives,
     /// The sender of the newest message that was matched.
     pub(crate) sender: Option<Rank>,
     pub(crate) peers: Vec<Peer>,
     /// Own batches after the checkpoints.
     pub(crate) own: Row,
-    /// The holder of each of these; this rank itself: none yet.
-    holders: Vec<Rank>,
+    /// Those behind them. They are empty where batches are given at once.
+    pub(crate) recent: Recent,
+    /// The holder of each in `own`; this rank itself: none yet.
+    pub(crate) holders: Vec<Rank>,
     /// The first own determinant that was not trimmed, and the clock up to which they were.
     floor: (EventIndex, Clock),
-    /// Those that are not stable, the last ones.
+    /// Those in `own` that are not stable, the last ones.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) stable: EventIndex,
     /// What this rank holds of others, each with the first determinant that is not trimmed.
     pub(crate) held: BTreeMap<Rank, (Floor, Row)>,
     queue: VecDeque<Rank>,
-    /// Peers whose carriers are to be confirmed.
+    /// Peers whose attachments are to be confirmed.
     pub(crate) unconfirmed: Vec<Rank>,
+    pub(crate) scratch: Scratch,
+    /// Why an attachment that was taken earlier could not be read, until that is reported.
+    pub(crate) unreadable: Option<&'static str>,
     restoring: Vec<Restoring>,
     pub(crate) counts: HeldCounts,
 }
@@ -160,6 +173,7 @@ impl Holdings {
             sender: None,
             peers: (0..size).map(peer).collect(),
             own,
+            recent: Recent::default(),
             holders: collected.holders,
             floor: (collected.floor, Clock(0)),
             waiting,
@@ -167,6 +181,8 @@ impl Holdings {
             held: BTreeMap::new(),
             queue: VecDeque::new(),
             unconfirmed: Vec::new(),
+            scratch: Scratch::default(),
+            unreadable: None,
             restoring: Vec::new(),
             counts: HeldCounts::default(),
         }
@@ -175,22 +191,20 @@ impl Holdings {
     /// What this rank holds of another, for that rank's next life. Called when the other's present
     /// life is fenced. TICKET-2
     pub fn answer(&self, of: Rank) -> Vec<u8> {
-        let held = self.held.get(&of);
-        let floor = held.map_or(Floor::default(), |(floor, _)| *floor);
-        answer(floor, held.map(|(_, row)| row))
-    }
-
-    /// The batches that this rank holds of another.
-    pub fn held_of(&self, rank: Rank) -> Option<&Row> {
-        self.held.get(&rank).map(|(_, row)| row)
+        let floor = self.held.get(&of).map(|(floor, _)| *floor);
+        answer(floor.unwrap_or_default(), &self.held_of(of))
     }
 
     /// The batches of this rank after its checkpoints, in order.
-    pub fn own(&self) -> &Row {
-        &self.own
+    pub fn own(&self) -> Row {
+        let mut own = self.own.clone();
+        for made in self.recent.iter() {
+            own.push(&made.batch());
+        }
+        own
     }
 
-    /// Bytes of memory of the batches of this rank and of those that it holds of others.
+    /// Bytes of memory of the batches of this rank and of those that it holds of others, without the newest.
     pub fn held_bytes(&self) -> u64 {
         let held = self.held.values().map(|(_, row)| row);
         let rows = held.chain([&self.own]);
@@ -310,6 +324,7 @@ impl Holdings {
     /// A peer has confirmed what it was given up to this. GATE-3: of which life, and which batch.
     /// The connection says by whom.
     fn confirmed(&mut self, by: Rank, taken: Taken) {
+        self.store_recent(true);
         let peer = &mut self.peers[by.index()];
         let Some(last) = peer.given.iter().position(|given| *given == taken) else {
             return;
@@ -344,6 +359,9 @@ impl Holdings {
             self.stable = first.end;
             self.waiting.pop_front();
         }
+        if self.waiting.is_empty() {
+            self.stable = self.recent.settle().unwrap_or(self.stable);
+        }
     }
 
     fn heard(&mut self, from: Rank, message: Message<'_>) {
@@ -357,6 +375,7 @@ impl Holdings {
             Message::Took(taken) => self.confirmed(from, taken),
             Message::TookCarried { end } => self.carried_confirmed(from, end),
             Message::Trim { before, floor } => {
+                self.read_carried_by(from);
                 let (its_floor, row) = self.held.entry(from).or_default();
                 *its_floor = floor.max(*its_floor);
                 row.trim(before);
@@ -378,18 +397,25 @@ impl Holdings {
 
 impl Commits for Holdings {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        if self.gives == Gives::WithMessages {
+            let payload = &batch[HEADER_BYTES..header.batch_bytes()];
+            return self.push_recent(Made::new(header, payload, None));
+        }
         let batch = Batch::of(header, batch);
-        let holder = match self.gives {
-            Gives::AtCommit => self.ticket_holder(),
-            Gives::WithMessages => self.rank,
-        };
+        let holder = self.ticket_holder();
         let waiting = Waiting::new(&batch, self.own.end(), false);
         self.own.push(&batch);
         self.holders.push(holder);
         self.waiting.push_back(waiting);
-        if self.gives == Gives::AtCommit {
-            self.give(holder, batch);
-        }
+        self.give(holder, batch);
+    }
+
+    fn takes_matches(&self) -> bool {
+        self.gives == Gives::WithMessages
+    }
+
+    fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
+        self.push_recent(Made::new(header, payload, Some(alone)));
     }
 
     fn stable_end(&self) -> EventIndex {
@@ -413,21 +439,36 @@ impl Commits for Holdings {
 
     fn idle(&mut self) {
         self.confirm_carried();
+        self.store_recent(false);
     }
 
-    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
-        self.carry_to(to, bytes_max, carrier);
+    fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        self.carry_to(carriage, out)
     }
 
+    #[inline]
+    fn carry_alone(
+        &mut self,
+        carriage: Carriage,
+        first: EventIndex,
+        alone: &Match,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        self.carry_alone_to(carriage, first, alone, out)
+    }
+
+    #[inline]
     fn carried(&mut self, to: Rank) {
         self.carried_to(to);
     }
 
-    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
-        self.take_carried_from(from, carrier)
+    #[inline]
+    fn take_carried(&mut self, from: Rank, attachment: &[u8]) -> Result<(), &'static str> {
+        self.take_carried_from(from, attachment)
     }
 
     fn trim(&mut self, before: Clock) {
+        self.store_recent(true);
         let own = core::mem::take(&mut self.own);
         let holders = core::mem::take(&mut self.holders);
         let stable = holders.len() - self.waiting.len();
@@ -473,6 +514,7 @@ impl Commits for Holdings {
         if !self.peers[from.index()].is_live {
             return Ok(());
         }
+        self.report_unreadable()?;
         let mut lane = core::mem::take(&mut self.peers[from.index()].lane);
         let heard = lane.hear(piece, |message| self.heard(from, message));
         self.peers[from.index()].lane = lane;
@@ -480,6 +522,8 @@ impl Commits for Holdings {
     }
 
     fn fenced(&mut self, peer: Rank) {
+        self.store_recent(true);
+        self.read_carried_by(peer);
         let dead = &mut self.peers[peer.index()];
         (dead.is_live, dead.has_held) = (false, false);
         dead.lane = Lane::default();
@@ -499,6 +543,7 @@ impl Commits for Holdings {
         if self.peers[peer.index()].is_live {
             return;
         }
+        self.store_recent(true);
         self.peers[peer.index()].is_live = true;
         self.tell_floor(peer);
         self.give_lost(peer, Some(peer));

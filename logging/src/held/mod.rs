@@ -4,21 +4,27 @@
 //! A rank's batches go to *holders*, one to each; a holder keeps them until a checkpoint of their
 //! owner covers them. The owner keeps them, too: it gives them to another rank when a holder dies.
 
+mod attachment;
 mod batch;
 mod collected;
 mod counts;
 mod holdings;
 mod lane;
 mod losses;
+#[cfg(feature = "test-doubles")]
+mod planted;
+mod recent;
 mod row;
 
 pub use batch::Batch;
-pub(crate) use batch::Previous;
 pub use collected::{Collected, HeldError};
 pub use counts::HeldCounts;
 pub use holdings::{Gives, Holdings};
 pub use losses::{Answers, Losses};
 pub use row::Row;
 
+pub(crate) use attachment::{Incoming, Reader, Scratch, ToCarry, Wanted, Writer};
 pub(crate) use collected::{Floor, answer};
+pub(crate) use holdings::Waiting;
 pub(crate) use lane::Message;
+pub(crate) use recent::Made;

@@ -47,6 +47,11 @@ impl Row {
         core::iter::from_fn(move || Batch::take(&mut rest, &mut previous).ok())
     }
 
+    /// The clock of the last determinant.
+    pub fn last_clock(&self) -> Option<Clock> {
+        (self.count > 0).then(|| self.last.clock())
+    }
+
     /// Number of batches.
     pub fn count(&self) -> usize {
         self.count

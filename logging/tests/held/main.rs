@@ -1,11 +1,12 @@
 //! Determinants in the memory of other ranks: rows, what is collected of them, the protocol
-//! `ticket`, and what the launcher knows of deaths.
+//! `ticket`, what messages carry with `causal`, and what the launcher knows of deaths.
 
 mod batches;
-mod carriers;
+mod carried;
 mod collected;
 #[path = "../spill/fixed_seed.rs"]
 mod fixed_seed;
+mod lanes;
 mod losses;
 mod network;
 mod rows;

@@ -321,7 +321,7 @@ impl Network {
             }
             let process = &self.ranks[rank];
             let stable = process.tickets.stable_end().0;
-            for batch in batches_of(process.tickets.own()) {
+            for batch in batches_of(&process.tickets.own()) {
                 let is_held = of_living.contains(&batch)
                     || of_unknown.contains(&&batch)
                     || of_dead.contains(&&batch) && batch.end() <= process.checked;
@@ -362,7 +362,7 @@ impl Network {
             let end = process.list.last().map_or(0, Stored::end);
             let tickets = &process.tickets;
             assert_eq!(tickets.stable_end().0, end, "{:?}", tickets.explain());
-            let own = batches_of(tickets.own());
+            let own = batches_of(&tickets.own());
             assert!(process.list.ends_with(&own));
             let is_needed = |batch: &&Stored| batch.clocks.1 > process.trimmed;
             assert!(own.len() >= process.list.iter().filter(is_needed).count());

@@ -89,7 +89,7 @@ impl World {
         let Some(holdings) = self.holdings() else {
             return Ok(());
         };
-        let row = holdings.own().clone();
+        let row = holdings.own();
         let failed = |error: std::io::Error| {
             Error::Config(format!(
                 "leaving the events of this rank with the launcher: {error}"

@@ -7,7 +7,7 @@ use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
 use refrain_logging::held::{Collected, Gives, Holdings};
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 use refrain_transport::gate::{Gate, Mark};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -219,20 +219,28 @@ impl Process {
 
     /// The carrier before the next message to a rank; empty: nothing is to be carried. CAUSAL-1
     pub fn carrier_to(&mut self, to: usize, size: &Size) -> Vec<u8> {
+        // Each can be read alone: what lanes leave out is not a matter of orders.
+        let lives: Vec<_> = self.lanes.iter().map(|lane| lane.peer).collect();
+        let carriage = |to: Rank| Carriage {
+            to,
+            life: lives[to.index()].unwrap_or(Incarnation(0)),
+            may_be_first: true,
+            bytes_max: usize::MAX,
+        };
         let to = Rank(to as u32);
         let mut carrier = Vec::new();
         let recorded = self.events.recorded();
         let stable = self.events.advance(recorded);
         self.gate.note_stable(stable);
-        self.holdings_mut().carry(to, usize::MAX, &mut carrier);
+        self.holdings_mut().carry(carriage(to), &mut carrier);
         if !carrier.is_empty() {
             self.holdings_mut().carried(to);
             self.carriers.push(carrier.clone());
         }
         if size.has(Bug::CarriedOnce) {
             for other in (0..size.programs.len() as u32).map(Rank) {
-                self.holdings_mut()
-                    .carry(other, usize::MAX, &mut Vec::new());
+                let unused = &mut Vec::new();
+                self.holdings_mut().carry(carriage(other), unused);
                 self.holdings_mut().carried(other);
             }
         }

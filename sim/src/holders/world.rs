@@ -9,7 +9,7 @@ use super::process::{Position, Process};
 use super::size::{Bug, Size};
 use crate::loggers::JOB;
 use crate::model::Operation;
-use refrain_logging::answer_of_carriers;
+use refrain_logging::LeftInLogs;
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, Matched};
 use refrain_logging::held::{Answers, Collected, Losses};
@@ -427,8 +427,12 @@ pub(super) fn own_answer(
     if carriers.is_empty() {
         return Ok(None);
     }
-    let answer = answer_of_carriers(carriers.iter().map(Vec::as_slice))?;
-    Ok(Some((rank, answer)))
+    let mut left = LeftInLogs::default();
+    for carrier in carriers {
+        left.begin_log();
+        left.take(carrier, None)?;
+    }
+    Ok(Some((rank, left.answer())))
 }
 
 /// What a later life has of these answers.

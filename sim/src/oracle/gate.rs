@@ -8,7 +8,7 @@
 //! information to a program (GATE-4), nor does a horizon.
 //!
 //! Where messages carry events, what counts for a message is that the events before it are stable or
-//! were posted to its receiver in an earlier carrier, by an account of the carriers' bytes (CAUSAL-1).
+//! were posted to its receiver with it or before it, by an account of the bytes that carry them (CAUSAL-1).
 //! To a later life of the receiver, messages that were made before are sent again without: as long as
 //! it has not got their events, it counts as gone (TICKET-4).
 
@@ -16,9 +16,8 @@ use super::rule::{Oracle, Pairs, Witness, index};
 use crate::happening::{Happening, Life};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};
-use refrain_logging::answer_of_carriers;
+use refrain_logging::LeftInLogs;
 use refrain_logging::determinant::Determinant;
-use refrain_logging::held::Row;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn, Stream};
 use refrain_transport::control::Control;
 use refrain_transport::engine::CARRIER_CONTEXT;
@@ -54,6 +53,7 @@ pub struct Gate {
 struct CarriedTo {
     /// The clock of the last event.
     until: Before,
+    events: LeftInLogs,
     /// The messages before this one, and these collectives, were made before the sender fenced the last
     /// life of the receiver.
     made_before: usize,
@@ -110,6 +110,7 @@ impl Gate {
         let begun = &self.ranks[by.index()].collectives;
         self.carried[(by, of)] = CarriedTo {
             until: None,
+            events: LeftInLogs::default(),
             made_before: sends.first + sends.made.len(),
             begun_before: begun.keys().copied().collect(),
         };
@@ -162,12 +163,10 @@ impl Gate {
         world: &dyn Witness,
     ) -> Result<(), String> {
         if header.ssn.stream() == Stream::RESULTS {
-            if header.context == CARRIER_CONTEXT {
-                let last = last_clock(payload)?;
-                let until = &mut self.carried[(from.rank, to)].until;
-                *until = last.max(*until);
-            }
-            return Ok(());
+            return match header.context {
+                CARRIER_CONTEXT => self.carry(from, to, payload, world),
+                _ => Ok(()),
+            };
         }
         if !header.ssn.is_program() {
             return self.posted_step(from, to, header, world);
@@ -197,6 +196,21 @@ impl Gate {
         if is_announced || header.flags & RecordHeader::WANT_ACK != 0 {
             self.asked(from.rank, to, header.ssn);
         }
+        Ok(())
+    }
+
+    fn carry(
+        &mut self,
+        from: Life,
+        to: Rank,
+        carried: &[u8],
+        world: &dyn Witness,
+    ) -> Result<(), String> {
+        let carries = &mut self.carried[(from.rank, to)];
+        let life = world.told_of(from.rank, to);
+        let taken = carries.events.take(carried, Some(life));
+        taken.map_err(|why| format!("what {from:?} sends to {to} carries: {why}"))?;
+        carries.until = carries.events.row().last_clock().max(carries.until);
         Ok(())
     }
 
@@ -297,15 +311,6 @@ fn is_for_the_dead(from: Rank, to: Rank, world: &dyn Witness) -> bool {
         .is_none_or(|life| world.told_of(from, to) < life)
 }
 
-/// The clock of the last event in a carrier.
-fn last_clock(carrier: &[u8]) -> Result<Before, String> {
-    let wrong = |why: &str| format!("a carrier cannot be read: {why}");
-    let answer = answer_of_carriers([carrier]).map_err(wrong)?;
-    // An answer begins with the floor: two numbers, here 0.
-    let row = Row::read(&answer[2..]).map_err(wrong)?;
-    Ok(row.batches().map(|batch| batch.last_clock).max())
-}
-
 /// Fails if the latest event before an emission is not stable.
 fn judge(
     rank: Rank,
@@ -342,6 +347,7 @@ impl Oracle for Gate {
             // The fence oracle judges what a replaced life still posts.
             Happening::Called(life, ..)
             | Happening::Event(life, _)
+            | Happening::Attached(life, ..)
             | Happening::Posted(life, ..)
             | Happening::PostedControl(life, ..)
             | Happening::Seen(life, _)
@@ -350,6 +356,9 @@ impl Oracle for Gate {
             Happening::Fenced(by, of) => self.fenced(by.rank, of.rank),
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Event(life, event) => self.happened(*life, event),
+            Happening::Attached(from, to, attachment) => {
+                return self.carry(*from, *to, attachment, world);
+            }
             Happening::Posted(from, to, header, payload) => {
                 return self.posted(*from, *to, (header, payload), world);
             }

@@ -8,11 +8,11 @@ use crate::held::HeldLedger;
 use crate::loggers::LoggerClient;
 use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_logging::determinant::{Determinant, EventIndex, Match};
 use refrain_logging::held::{Collected, Gives, Holdings};
 use refrain_logging::pessimist::Commits;
 use refrain_rank::protocol::Watch;
-use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_ring::{Carriage, Clock, Incarnation, Rank};
 use refrain_transport::control::Piece;
 use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
@@ -158,16 +158,16 @@ impl<P: Protocol> Protocol for Watched<P> {
         self.inner.unstable_at_start()
     }
 
-    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
-        self.inner.carry(to, bytes_max, carrier);
+    fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        self.inner.carry(carriage, out)
     }
 
     fn carried(&mut self, to: Rank) {
         self.inner.carried(to);
     }
 
-    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
-        self.inner.take_carried(from, carrier)
+    fn take_carried(&mut self, from: Rank, attachment: &[u8]) -> Result<(), &'static str> {
+        self.inner.take_carried(from, attachment)
     }
 
     fn fenced(&mut self, peer: Rank) {
@@ -362,6 +362,21 @@ impl Commits for SimCommitments {
         }
     }
 
+    fn takes_matches(&self) -> bool {
+        match &self.store {
+            EventStore::Ranks(store) => store.begun().takes_matches(),
+            EventStore::Loggers(_) | EventStore::Explored(_) => false,
+        }
+    }
+
+    fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
+        self.begun = header.end();
+        if let Some(store) = self.store.held() {
+            store.ledger.committed(header);
+            store.begun_mut().commit_match(header, payload, alone);
+        }
+    }
+
     fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
         assert_eq!(header.first, self.begun, "it may be the next");
         self.prepared = Some(batch.to_vec());
@@ -419,10 +434,26 @@ impl Commits for SimCommitments {
         }
     }
 
-    fn carry(&mut self, to: Rank, bytes_max: usize, carrier: &mut Vec<u8>) {
-        if let Some(store) = self.store.held() {
-            store.begun_mut().carry(to, bytes_max, carrier);
+    fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
+        match self.store.held() {
+            Some(store) => store.begun_mut().carry(carriage, out),
+            None => true,
         }
+    }
+
+    fn carry_alone(
+        &mut self,
+        carriage: Carriage,
+        first: EventIndex,
+        alone: &Match,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        // Which then is committed too late for what `carried` does.
+        if self.planted == Some(Planted::CarriedOnce) {
+            return false;
+        }
+        let store = self.store.held();
+        store.is_some_and(|store| store.begun_mut().carry_alone(carriage, first, alone, out))
     }
 
     fn carried(&mut self, to: Rank) {
@@ -434,18 +465,27 @@ impl Commits for SimCommitments {
         let holdings = store.begun_mut();
         holdings.carried(to);
         for other in (0..ranks).map(Rank) {
-            holdings.carry(other, usize::MAX, &mut Vec::new());
+            let carriage = Carriage {
+                to: other,
+                life: Incarnation(0),
+                may_be_first: true,
+                bytes_max: usize::MAX,
+            };
+            holdings.carry(carriage, &mut Vec::new());
             holdings.carried(other);
         }
     }
 
-    fn take_carried(&mut self, from: Rank, carrier: &[u8]) -> Result<(), &'static str> {
+    fn take_carried(&mut self, from: Rank, attachment: &[u8]) -> Result<(), &'static str> {
         let Some(store) = self.store.held() else {
             return Err("its events are at loggers");
         };
-        store.begun_mut().take_carried(from, carrier)?;
-        let row = store.begun().held_of(from).map(|row| row.batches());
-        store.ledger.holds(from, row.into_iter().flatten());
+        store.begun_mut().take_carried(from, attachment)?;
+        if self.planted == Some(Planted::CarriedForgotten) {
+            store.begun_mut().forget_held(from);
+        }
+        let held = store.begun().held_of(from);
+        store.ledger.holds(from, held.batches());
         Ok(())
     }
 
@@ -464,17 +504,21 @@ impl Commits for SimCommitments {
             return Err("its events are at loggers");
         };
         store.begun_mut().hear(from, piece)?;
-        let row = store.begun().held_of(from).map(|row| row.batches());
-        store.ledger.holds(from, row.into_iter().flatten());
+        let held = store.begun().held_of(from);
+        store.ledger.holds(from, held.batches());
         Ok(())
     }
 
     fn fenced(&mut self, peer: Rank) {
         let forgets = self.planted == Some(Planted::HoldersForgotten);
-        if let Some(store) = self.store.held()
-            && !forgets
-        {
-            store.begun_mut().fenced(peer);
+        let keeps_coder = self.planted == Some(Planted::CoderKept);
+        let Some(store) = self.store.held().filter(|_| !forgets) else {
+            return;
+        };
+        let holdings = store.begun_mut();
+        match keeps_coder {
+            true => holdings.fence_with_coder(peer, |holdings| holdings.fenced(peer)),
+            false => holdings.fenced(peer),
         }
     }
 

@@ -82,12 +82,13 @@ impl RankFabric {
         let posted = self.end.network().last_posted();
         let header = posted.as_deref().map(RecordHeader::decode);
         if let (Some(bytes), Some(Ok(header))) = (&posted, header) {
-            self.stage.tell(&Happening::Posted(
-                self.life,
-                peer,
-                &header,
-                &bytes[RecordHeader::BYTES..],
-            ));
+            let (header, payload, attachment) = header.detach(&bytes[RecordHeader::BYTES..]);
+            if !attachment.is_empty() {
+                let attached = Happening::Attached(self.life, peer, attachment);
+                self.stage.tell(&attached);
+            }
+            self.stage
+                .tell(&Happening::Posted(self.life, peer, &header, payload));
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::loggers::JOB;
 use crate::plan::Process;
 use crate::planted::Planted;
 use crate::recollect::{Remains, image_of};
-use refrain_logging::answer_of_carriers;
+use refrain_logging::LeftInLogs;
 use refrain_logging::held::{Answers, Collected};
-use refrain_rank::dead_rank::carriers;
+use refrain_rank::dead_rank::add_carried;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
@@ -333,13 +333,12 @@ impl World<'_> {
             let mut held = held;
             let forgets = self.plan.planted == Some(Planted::OwnCarriersForgotten);
             if self.plan.protocol.carries() && !forgets {
-                let mut all = Vec::new();
+                let mut events = LeftInLogs::default();
                 for remains in &self.remains[rank.index()] {
-                    let found = carriers(&image_of(remains, None));
-                    all.extend(found.map_err(|error| breach(error.to_string()))?);
+                    let added = add_carried(&image_of(remains, None), &mut events);
+                    added.map_err(|error| breach(error.to_string()))?;
                 }
-                let answer = answer_of_carriers(all.iter().map(Vec::as_slice));
-                held.push((rank, answer.map_err(|why| breach(why.to_owned()))?));
+                held.push((rank, events.answer()));
             }
             let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
             let collected = Collected::of(answers).map_err(|error| breach(error.to_string()))?;

@@ -58,6 +58,8 @@ pub(super) struct Destination {
     pub logged_until: Frontier,
     /// The first messages that a later life sends, until the peer has reported which ones it has.
     pub sends_from: Option<Frontier>,
+    /// One past the chunk of the last record with events. CAUSAL-4
+    pub carried_in: u64,
 }
 
 /// Upper bound of the bytes at the end of a chunk that are too few for a fragment. It is not part
@@ -85,6 +87,72 @@ pub(super) struct Limits {
     pub staged_bytes: Range<u64>,
     /// Whether records may refer to shared payload.
     pub follows_references: bool,
+    /// Longest payload of a record with events: they arrive with the frame. CAUSAL-2
+    pub carrying_bytes_max: usize,
+}
+
+/// A part of a message for one record.
+pub(super) struct ToPack<'a> {
+    pub buffer: &'a SendBuffer,
+    /// Where the part begins in the message.
+    pub offset: u64,
+    /// Its longest length.
+    pub bytes_max: usize,
+    /// Whether it may not be shorter.
+    pub whole: bool,
+    pub header: RecordHeader,
+    /// What the record holds behind the message. Then the part is the whole message.
+    pub attachment: &'a [u8],
+}
+
+impl<'a> ToPack<'a> {
+    /// A whole message, and what is behind it.
+    pub fn whole(buffer: &'a SendBuffer, header: RecordHeader, attachment: &'a [u8]) -> Self {
+        let attached = match attachment {
+            [] => 0,
+            _ => RecordHeader::ATTACHED,
+        };
+        Self {
+            buffer,
+            offset: 0,
+            bytes_max: buffer.message_bytes() as usize,
+            whole: true,
+            header: RecordHeader {
+                flags: header.flags | attached,
+                ..header
+            },
+            attachment,
+        }
+    }
+
+    /// Longest payload of the record.
+    #[inline(always)]
+    pub fn record_bytes(&self) -> usize {
+        self.bytes_max + self.attachment.len()
+    }
+
+    /// Writes the payload of the record.
+    pub fn fill(&self, place: &mut [u8], target: Target) {
+        fill(place, (self.buffer, self.offset), self.attachment, target);
+    }
+}
+
+/// Writes the payload of a record: a part of a message from an offset on, and what is behind it.
+#[inline(always)]
+pub(super) fn fill(
+    place: &mut [u8],
+    (buffer, offset): (&SendBuffer, u64),
+    attachment: &[u8],
+    target: Target,
+) {
+    let (message, behind) = place.split_at_mut(place.len() - attachment.len());
+    buffer.pack(offset, message, target);
+    match (attachment, behind) {
+        // The common cases, without a function call.
+        ([], _) => {}
+        ([byte], [place]) => *place = *byte,
+        (_, behind) => behind.copy_from_slice(attachment),
+    }
 }
 
 impl Limits {
@@ -104,6 +172,9 @@ impl Limits {
             },
             eager_bytes_max,
             follows_references: attributes.follows_references,
+            carrying_bytes_max: (attributes.attached_bytes_max)
+                .min(attributes.frame_payload_bytes_max)
+                .min(ChannelLog::PAYLOAD_BYTES_MAX),
             at_once_bytes_max: eager_bytes_max.min(fragment_bytes as u64),
             staged_bytes: if kept_bytes.is_some() {
                 attributes.staged_bytes.start as u64..attributes.staged_bytes.end as u64
@@ -114,6 +185,14 @@ impl Limits {
                 kept_message_bytes_max(log_bytes, fragment_bytes)
             }),
         }
+    }
+}
+
+impl Limits {
+    /// Whether a record with a payload of this length leaves before it is in the log.
+    #[inline(always)]
+    pub fn stages(&self, payload_bytes: usize) -> bool {
+        self.staged_bytes.contains(&(payload_bytes as u64))
     }
 }
 
@@ -251,66 +330,83 @@ impl Destination {
     }
 
     /// Appends the next record of a message, with up to `bytes_max` bytes of it, and posts it or
-    /// leaves it among the packed ones. Returns the bytes of the message in it.
+    /// leaves it among the packed ones. Returns the bytes of the message in it. `attachment`: what the record
+    /// holds behind the message, which is whole in it.
     pub fn pack(
         &mut self,
         sending: &Sending,
         bytes_max: usize,
         header: RecordHeader,
+        attachment: &[u8],
         log: &mut LogMeans<'_>,
     ) -> Result<u64, ReserveError> {
         if let Some(bytes) = self.refer(sending, bytes_max, header, log)? {
             return Ok(bytes);
         }
-        let (buffer, offset, whole) = (&sending.buffer, sending.packed_bytes, bytes_max == 0);
-        if let Some(frame) = self.stage(buffer, offset, bytes_max, whole, header, log) {
-            return Ok(frame.payload_bytes() as u64);
-        }
-        if !self.log.has_room(bytes_max) {
-            self.before_chunk(log);
-        }
-        let target = self.limits.target;
-        // LOG-1: this is the log's copy and the network's at once.
-        let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
-        let frame = (self.log).append(log.arena, bytes_max, whole, header, fill)?;
-        self.push_packed(frame, sending.mark(log.gate));
-        Ok(frame.payload_bytes() as u64)
+        let to_pack = match attachment {
+            [] => ToPack {
+                buffer: &sending.buffer,
+                offset: sending.packed_bytes,
+                bytes_max,
+                whole: bytes_max == 0,
+                header,
+                attachment,
+            },
+            _ => ToPack::whole(&sending.buffer, header, attachment),
+        };
+        let mark = sending.mark(log.gate);
+        let record_bytes = to_pack.record_bytes();
+        let is_staged = self.limits.stages(record_bytes);
+        let staged = is_staged.then(|| self.stage(&to_pack, mark, log)).flatten();
+        let frame = match staged {
+            Some(frame) => frame,
+            None => {
+                if !self.log.has_room(record_bytes) {
+                    self.before_chunk(log);
+                }
+                let target = self.limits.target;
+                // LOG-1: this is the log's copy and the network's at once.
+                let fill = |place: &mut [u8]| to_pack.fill(place, target);
+                let (whole, header) = (to_pack.whole, to_pack.header);
+                let frame = (self.log).append(log.arena, record_bytes, whole, header, fill)?;
+                self.push_packed(frame, mark);
+                frame
+            }
+        };
+        Ok((frame.payload_bytes() - attachment.len()) as u64)
     }
 
-    /// Sends up to `bytes_max` bytes of a message from `offset` on before they are in the log, if
-    /// the fabric takes them now. If not, the call has no effect.
+    /// Sends a part of a message of a length that [leaves early](Limits::stages) before it is in the log, if
+    /// the gate and the fabric take it now. If not, the call has no effect.
     pub fn stage(
         &mut self,
-        buffer: &SendBuffer,
-        offset: u64,
-        bytes_max: usize,
-        whole: bool,
-        header: RecordHeader,
+        to_pack: &ToPack<'_>,
+        mark: Mark,
         means: &mut LogMeans<'_>,
     ) -> Option<Frame> {
-        let lengths = &self.limits.staged_bytes;
-        let is_staged = lengths.contains(&(bytes_max as u64));
-        if !is_staged || !self.lane.is_live() || !self.packed.is_empty() {
+        if !self.lane.is_live() || !self.packed.is_empty() {
             return None;
         }
-        let least = lengths.start as usize;
-        let pass = means.gate.pass()?;
-        if !self.log.has_room(bytes_max) {
+        let least = self.limits.staged_bytes.start as usize;
+        let pass = means.gate.pass_behind(mark)?;
+        let record_bytes = to_pack.record_bytes();
+        if !self.log.has_room(record_bytes) {
             self.before_chunk(means);
         }
         let (to, target) = (self.rank, self.limits.target);
         let fabric = &mut *means.fabric;
         let leave = |header: &RecordHeader, payload: &mut [u8]| {
-            let mut fill = |place: &mut [u8]| buffer.pack(offset, place, Target::Cached);
+            let mut fill = |place: &mut [u8]| to_pack.fill(place, Target::Cached);
             let is_taken =
                 payload.len() >= least && fabric.stage(pass, to, header, &mut fill).is_ok();
             if is_taken {
-                buffer.pack(offset, payload, target);
+                to_pack.fill(payload, target);
             }
             is_taken
         };
         // LOG-3: a record for which the log has no room does not leave.
-        let appended = (self.log).append_if(means.arena, bytes_max, whole, header, leave);
+        let (whole, header) = (to_pack.whole, to_pack.header);
+        let appended = (self.log).append_if(means.arena, record_bytes, whole, header, leave);
         let frame = appended.ok()??;
         means.fabric.staged(to, &frame);
         Some(frame)

@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
 use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Frontier, Incarnation, Rank, RecordKind, Stream};
+use refrain_ring::{Clock, Frontier, Incarnation, Rank, RecordHeader, RecordKind, Stream};
 use slab::Slab;
 
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(super) struct Inbox {
     /// Sources that may stall because their kept frames hold memory.
     pub pressed: Vec<Rank>,
     pub violation: Option<EngineError>,
+    /// Whether messages carried events here since the protocol was last idle.
+    pub has_carried: bool,
     /// Peers that the fabric has given up, and that were not reported yet. They are apart from
     /// violations because they may come back, and must not hide other errors.
     pub lost: Vec<Rank>,
@@ -53,8 +55,6 @@ pub(super) struct Inbox {
     /// Matches of a later life that have no record and that the program has not seen. `None`: such
     /// matches are not (or no longer) relevant. REC-9
     pub unseen: Option<Vec<Unseen>>,
-    /// The life of this rank.
-    pub incarnation: Incarnation,
     /// The replay of an earlier life's records, while there is one.
     pub replay: Option<Box<ReplayMatcher>>,
 }
@@ -94,6 +94,7 @@ impl Inbox {
             controls_out: Vec::new(),
             pressed: Vec::new(),
             violation: None,
+            has_carried: false,
             lost: Vec::new(),
             new_events: 0,
             now: Clock(0),
@@ -101,7 +102,6 @@ impl Inbox {
             match_events: 0,
             senders_keep,
             unseen: (incarnation > Incarnation(0)).then(Vec::new),
-            incarnation,
             replay: None,
         }
     }
@@ -148,22 +148,27 @@ impl<P: Protocol> Delivery<'_, P> {
     // Inlined always, down to the payload: otherwise the compiler counts callers and does
     // not inline it, and each arrival takes 30 % more instructions.
     #[inline(always)]
-    fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
+    pub(super) fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
+        let is_attached = header.flags & RecordHeader::ATTACHED != 0;
         // One branch: `|`. Internal messages take it, too.
-        if (header.ssn != source.next.program) | !source.missing.is_empty() {
+        if (header.ssn != source.next.program) | !source.missing.is_empty() | is_attached {
             return self.begin_other(arrival);
         }
         source.next.program = header.ssn.next();
         self.enter(arrival)
     }
 
-    /// Handles the first record of a message that is not the next one of the program's stream.
+    /// Handles the first record of a message that is not the next one of the program's stream, or has an
+    /// attachment.
     // Cold: otherwise the arrival of the program's next message takes 17 instructions more.
     #[cold]
     fn begin_other(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
+        if header.flags & RecordHeader::ATTACHED != 0 {
+            return self.begin_attached(arrival);
+        }
         if header.ssn.stream() == Stream::RESULTS {
             return self.take_result(arrival);
         }

@@ -89,7 +89,7 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         senders_keep: _,
         unseen,
         replay,
-        incarnation: _,
+        has_carried,
     } = inbox;
     // The requests show which receives are posted, and in which order.
     for source in (0..sources.len() as u32).map(Rank) {
@@ -107,6 +107,6 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{controls_out:?} {pressed:?} {violation:?} {lost:?} ")?;
     write!(
         f,
-        "{new_events} {now:?} {match_events} {unseen:?} {replay:?}"
+        "{new_events} {now:?} {match_events} {unseen:?} {replay:?} {has_carried}"
     )
 }

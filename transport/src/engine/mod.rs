@@ -26,6 +26,7 @@
 //! messages it misses, and each posts the missing messages again from its log before any others.
 //! This needs a protocol that keeps payload.
 
+mod at_once;
 mod beginning;
 mod buffer;
 mod carrying;
@@ -90,8 +91,8 @@ use fencing::{Lives, lives_at_start};
 use inbox::{Delivery, Inbox};
 use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
-use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
-use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, SharedPayload, Ssn, Stream};
+use refrain_ring::copy::Target;
+use refrain_ring::{Arena, Clock, Incarnation, Rank, SharedPayload, Ssn, Stream};
 use request::{RequestState, Requests, Sending};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
@@ -141,7 +142,7 @@ pub struct Engine<P: Protocol> {
     commits_early: bool,
     /// See [`Protocol::carries`].
     carries: bool,
-    /// Whether commits were advanced since the protocol was last idle.
+    /// Whether commits were advanced, or a message carried events, since the protocol was last idle.
     protocol_worked: bool,
     arena: Arena,
     shared: SharedPayload,
@@ -404,55 +405,14 @@ impl<P: Protocol> Engine<P> {
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
             return self.send_in_turn(stream, clock, buffer, to, None);
         }
-        let Some(pass) = self.gate.pass() else {
-            return self.send_in_turn(stream, clock, buffer, to, None);
-        };
-        // The common case: one record, at once.
-        let log = &mut LogMeans {
-            fabric: &mut *self.fabric,
-            arena: &mut self.arena,
-            shared: &mut self.shared,
-            gate: &self.gate,
-            spilling: &mut self.spilling,
-        };
-        let ssn = destination.next.of(stream);
-        let mut header = to.header(RecordKind::Eager, ssn, bytes);
-        header.flags |= destination.first_flag(ssn);
-        let is_staged = destination.limits.staged_bytes.contains(&bytes)
-            && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
-        if is_staged {
-            destination.next.take_next(stream);
-        } else {
-            if !destination.log.has_room(bytes as usize) {
-                destination.before_chunk(log);
+        match self.gate.pass() {
+            Some(pass) => {
+                let gate = (pass, self.gate.mark());
+                self.send_at_once::<false>(gate, &[], (stream, clock), buffer, to)
             }
-            let target = destination.limits.target;
-            // LOG-1: this is the log's copy and the network's at once.
-            let fill = |place: &mut [u8]| buffer.pack(0, place, target);
-            let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
-            let Ok(frame) = appended else {
-                return self.send_in_turn(stream, clock, buffer, to, None);
-            };
-            destination.next.take_next(stream);
-            if log.fabric.post(pass, to.rank, &frame).is_err() {
-                destination.packed.push_back((frame, log.gate.mark()));
-                self.outbox.note_backlog(to.rank);
-            } else if bytes < STREAM_BYTES_MIN as u64 {
-                destination.log.clear_ahead(log.arena);
-            }
+            None if self.carries => self.send_attached((stream, clock), buffer, to),
+            None => self.send_in_turn(stream, clock, buffer, to, None),
         }
-        if !to.synchronous {
-            return Ok(Started::Done(to.outcome(bytes)));
-        }
-        let sending = Sending {
-            packed_bytes: bytes,
-            announced: true,
-            ..Sending::new(buffer, to, ssn)
-        };
-        let id = self.requests.add_send(clock, sending);
-        let destination = &mut self.outbox.destinations[to.rank.index()];
-        destination.unanswered.push((ssn, id));
-        Ok(Started::Pending(id))
     }
 
     /// Takes the SSN of the next message of a stream.
@@ -557,7 +517,8 @@ impl<P: Protocol> Engine<P> {
             outbox.progress(&mut means)?;
             self.ask_for_checkpoint();
         }
-        if (self.protocol_worked || self.carries) && !arrived {
+        if (self.protocol_worked | self.inbox.has_carried) && !arrived {
+            self.inbox.has_carried = false;
             self.protocol_worked = false;
             self.protocol.idle();
             self.tell_protocols();
@@ -569,7 +530,8 @@ impl<P: Protocol> Engine<P> {
     fn advance_protocol(&mut self, wanted: Mark) {
         let stable = self.protocol.advance(wanted.0);
         self.gate.note_stable(stable);
-        self.protocol_worked = true;
+        // Where messages carry events, only messages change anything.
+        self.protocol_worked |= !self.carries;
         self.tell_protocols();
     }
 

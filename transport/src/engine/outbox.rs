@@ -33,8 +33,8 @@ pub(super) struct Outbox {
     pub(super) is_mid_burst: bool,
     /// Number of records so far on the stream that numbers nothing: carriers, and parts of results.
     pub(super) unnumbered: u64,
-    /// The carrier that is made. The memory is reused.
-    pub(super) carrier: Vec<u8>,
+    /// What the next record carries. The memory is reused.
+    pub(super) attachment: Vec<u8>,
 }
 
 /// The parts of the engine that a destination needs to write into its log.
@@ -89,6 +89,7 @@ impl Outbox {
             begins: Frontier::default(),
             logged_until: Frontier::default(),
             sends_from: (incarnation > Incarnation(0)).then(Frontier::default),
+            carried_in: 0,
         };
         Self {
             destinations: (0..size).map(destination).collect(),
@@ -98,7 +99,7 @@ impl Outbox {
             frees_closed: false,
             is_mid_burst: false,
             unnumbered: 0,
-            carrier: Vec::new(),
+            attachment: Vec::new(),
         }
     }
 
@@ -234,9 +235,20 @@ impl Outbox {
         id: RequestId,
         means: &mut Means<'_>,
     ) -> Result<u64, ReserveError> {
-        if means.carrier.is_some() && means.log.gate.is_closed() {
-            self.precede(to, id, means)?;
+        match means.carrier.is_some() && means.log.gate.is_closed() {
+            true => self.pack_with_events(to, id, means),
+            false => self.pack_record(to, id, &[], means),
         }
+    }
+
+    /// Packs the next record of a send, with `attachment` behind the message.
+    pub(super) fn pack_record(
+        &mut self,
+        to: Rank,
+        id: RequestId,
+        attachment: &[u8],
+        means: &mut Means<'_>,
+    ) -> Result<u64, ReserveError> {
         let Some(sending) = means.requests.sending(id) else {
             self.destinations[to.index()].step_down(id);
             return Ok(0);
@@ -264,7 +276,8 @@ impl Outbox {
         if kind != RecordKind::Fragment {
             header.flags |= destination.first_flag(sending.ssn);
         }
-        let payload_bytes = destination.pack(sending, payload_bytes, header, &mut means.log)?;
+        let log = &mut means.log;
+        let payload_bytes = destination.pack(sending, payload_bytes, header, attachment, log)?;
         sending.packed_bytes += payload_bytes;
         sending.announced = true;
         let whole = sending.packed_bytes == bytes && !only_announce;

@@ -8,11 +8,11 @@ use crate::determinant::Match;
 use refrain_ring::Clock;
 
 /// Maximum length in bytes: two of its own; rank; SSN and request.
-pub(in crate::determinant) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
+pub(crate) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
 
 /// Writes the payload to the start of `to`; returns its length in bytes.
 #[inline]
-pub(in crate::determinant) fn match_alone(to: &mut [u8; ALONE_BYTES_MAX], alone: &Match) -> usize {
+pub(crate) fn match_alone(to: &mut [u8; ALONE_BYTES_MAX], alone: &Match) -> usize {
     let (at, matched, mode) = (alone.at, &alone.matched, mode_of(alone));
     let mut end = 0;
     if mode != 0 {

@@ -14,25 +14,43 @@ use refrain_ring::{Clock, Rank, Ssn};
 type Read<T> = Result<T, &'static str>;
 
 /// Reads consecutive determinants.
-pub(super) struct Decoder<'a> {
-    known: Prediction,
-    bytes: Bytes<'a>,
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Decoder(Prediction);
+
+impl Decoder {
+    pub(crate) fn new() -> Self {
+        Self(Prediction::new(0))
+    }
+
+    /// Begins with a determinant at `first_clock`.
+    #[inline]
+    pub(crate) fn begin(&mut self, first_clock: Clock) {
+        self.0.begin(first_clock.0);
+    }
+
+    /// As the writer has left them out.
+    #[inline]
+    pub(crate) fn skip(&mut self, determinants: u64) {
+        self.0.clock = self.0.clock_behind(determinants);
+    }
+
+    /// Reads the next determinant.
+    #[inline]
+    pub(crate) fn determinant(&mut self, bytes: &mut Bytes<'_>) -> Read<Determinant> {
+        let known = &mut self.0;
+        Next { known, bytes }.determinant()
+    }
 }
 
-impl<'a> Decoder<'a> {
-    pub(super) fn new(first_clock: Clock, payload: &'a [u8]) -> Self {
-        Self {
-            known: Prediction::new(first_clock.0),
-            bytes: Bytes(payload),
-        }
-    }
+/// The next determinant.
+struct Next<'k, 'a> {
+    known: &'k mut Prediction,
+    bytes: &'k mut Bytes<'a>,
+}
 
-    /// Number of bytes not read yet.
-    pub(super) fn left(&self) -> usize {
-        self.bytes.left()
-    }
-
-    pub(super) fn determinant(&mut self) -> Read<Determinant> {
+impl Next<'_, '_> {
+    #[inline]
+    fn determinant(&mut self) -> Read<Determinant> {
         let mut byte = self.bytes.byte()?;
         if byte & IS_MATCH == 0 && byte & 0xf0 == TAG_MODE {
             self.known.mode = byte & 0x0f;
@@ -58,6 +76,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    #[inline]
     fn matched(&mut self, head: u8) -> Read<Determinant> {
         let (at, source, ssn) = self.place(head, Stepping::Match)?;
         let change = match head & OTHER {
@@ -101,6 +120,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    #[inline]
     fn place(&mut self, head: u8, stepping: Stepping) -> Read<(Clock, Rank, Ssn)> {
         let step = match head >> STEP_SHIFT & STEP_LATER {
             0 => self.known.steps[stepping as usize],

@@ -15,7 +15,7 @@ use refrain_ring::{Clock, Rank, Ssn};
 /// Writes consecutive determinants, each as its difference from
 /// the prediction.
 #[derive(Clone, Debug)]
-pub(in crate::determinant) struct Encoder(Prediction);
+pub(crate) struct Encoder(Prediction);
 
 /// Hashes nothing: the encoder is reset at the start of each batch.
 impl Hash for Encoder {
@@ -23,19 +23,36 @@ impl Hash for Encoder {
 }
 
 impl Encoder {
-    pub(in crate::determinant) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Prediction::new(0))
+    }
+
+    /// Hashes what it has met, where it is not reset.
+    pub(crate) fn hash_known<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
     }
 
     /// Begins a batch whose first determinant is at `first_clock`.
     #[inline]
-    pub(in crate::determinant) fn begin(&mut self, first_clock: Clock) {
+    pub(crate) fn begin(&mut self, first_clock: Clock) {
         self.0.begin(first_clock.0);
+    }
+
+    /// Leaves out this number of determinants before one at `clock`: they count as matches like the last one, if
+    /// that is possible. Returns whether it is.
+    #[inline]
+    pub(crate) fn skip(&mut self, determinants: u64, clock: Clock) -> bool {
+        let behind = self.0.clock_behind(determinants);
+        let is_possible = behind <= clock.0;
+        if is_possible {
+            self.0.clock = behind;
+        }
+        is_possible
     }
 
     /// Writes a determinant; `requests_of` and `bytes_of` give its requests and bytes.
     #[inline]
-    pub(in crate::determinant) fn determinant<'a, R, B, Requests, Bytes>(
+    pub(crate) fn determinant<'a, R, B, Requests, Bytes>(
         &mut self,
         out: &mut Vec<u8>,
         determinant: &'a Determinant<R, B>,
@@ -67,7 +84,7 @@ impl Encoder {
     }
 
     #[inline]
-    pub(in crate::determinant) fn matched(&mut self, out: &mut Vec<u8>, record: &Match) {
+    pub(crate) fn matched(&mut self, out: &mut Vec<u8>, record: &Match) {
         let (at, matched, mode) = (record.at, &record.matched, mode_of(record));
         if mode != self.0.mode {
             out.push(TAG_MODE | mode);

@@ -1,7 +1,8 @@
 //! The prediction of the next determinant, the same for writer and reader: made only from the
-//! determinants before it in the same batch.
+//! determinants before it in the same batch, or on the same lane.
 
 use crate::determinant::Determinant;
+use core::hash::{Hash, Hasher};
 use refrain_ring::{Rank, Ssn};
 
 const SERIES: usize = Determinant::SERIES as usize;
@@ -21,7 +22,15 @@ pub(super) struct Sources {
     oldest: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Without places that no source has yet.
+impl Hash for Sources {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let known = self.known;
+        (&self.ranks[..known], &self.numbers[..known], self.oldest).hash(state);
+    }
+}
+
+#[derive(Clone, Copy, Debug, Hash)]
 struct Numbers {
     latest: u64,
     /// Difference between the last two SSNs. Not always 1: receives that are not
@@ -87,7 +96,7 @@ impl Sources {
 }
 
 /// The rule that predicts the request of a match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Rule {
     /// The same lag as the last: receives that block, or are waited for in turn.
     SameLag,
@@ -106,7 +115,7 @@ impl Rule {
 }
 
 /// The prediction of matches' requests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Requests {
     rule: Rule,
     latest: u64,
@@ -179,7 +188,7 @@ impl Requests {
 }
 
 /// All predicted values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Prediction {
     /// Clock of the previous determinant.
     pub(super) clock: u64,
@@ -226,5 +235,12 @@ impl Prediction {
         self.sources.oldest = 0;
         self.probed = (0, 0);
         self.numbers = [0; SERIES];
+    }
+
+    /// The clock if this number of matches are left out, each like the last one.
+    #[inline]
+    pub(super) fn clock_behind(&self, matches: u64) -> u64 {
+        let step = self.steps[super::Stepping::Match as usize];
+        self.clock.saturating_add(step.saturating_mul(matches))
     }
 }

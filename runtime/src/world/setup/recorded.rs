@@ -9,11 +9,11 @@ use refrain_eventlog::client::read::{ReadRequest, read_events};
 use refrain_job::config::JobConfig;
 use refrain_job::control::{ControlPlane, News};
 use refrain_job::stderr::report;
-use refrain_logging::answer_of_carriers;
+use refrain_logging::LeftInLogs;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::row::determinants;
-use refrain_rank::dead_rank::{carriers, open_log};
+use refrain_rank::dead_rank::{add_carried, open_log};
 use refrain_rank::previous_logs::PreviousLogs;
 use refrain_ring::Clock;
 use refrain_ring::recorded::RecordedEvents;
@@ -100,7 +100,7 @@ impl Collecting<'_> {
 /// is there may have left the rank, and the program has to do it again. CAUSAL-4
 pub(super) fn carried_events(control: &ControlPlane, config: &JobConfig) -> Result<Vec<u8>, Error> {
     let rank = control.rank();
-    let mut all = Vec::new();
+    let mut events = LeftInLogs::default();
     for (incarnation, memory) in control.all_remains()? {
         let broken = |error: &dyn core::fmt::Display| {
             Error::Config(format!(
@@ -109,12 +109,7 @@ pub(super) fn carried_events(control: &ControlPlane, config: &JobConfig) -> Resu
         };
         let folder = config.spill_dir.as_ref().map(Path::new);
         let image = open_log(memory, folder, None).map_err(|error| broken(&error))?;
-        all.extend(carriers(&image).map_err(|error| broken(&error))?);
+        add_carried(&image, &mut events).map_err(|error| broken(&error))?;
     }
-    let answer = answer_of_carriers(all.iter().map(Vec::as_slice));
-    answer.map_err(|why| {
-        Error::Config(format!(
-            "rank {rank} cannot replay, the events in the logs of its earlier lives cannot be read: {why}"
-        ))
-    })
+    Ok(events.answer())
 }
