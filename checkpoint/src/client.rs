@@ -189,12 +189,12 @@ impl Checkpoints for Client {
     fn newest(
         &self,
         rank: Rank,
-        life: Option<Incarnation>,
+        recovers: Option<(Incarnation, u64)>,
     ) -> Result<Option<Found>, CheckpointError> {
         let mut session = self.session(None)?;
         let newest = ToServer::Newest {
             rank: rank.0,
-            life: life.map(|life| life.0),
+            recovers: recovers.map(|(life, last)| (life.0, last)),
         };
         let whole = match session.ask(&newest)? {
             ToClient::Nothing => return Ok(None),

@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 /// Version of the protocol.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The protocol between ranks and a checkpoint server. Data are the strips of checkpoints.
 pub const PROTOCOL: Protocol = Protocol {
@@ -51,8 +51,9 @@ pub enum ToServer {
     Newest {
         /// The rank.
         rank: u32,
-        /// The life that recovers; `None`: the request only looks.
-        life: Option<u32>,
+        /// The life that recovers, and the last checkpoint that counts; `None`: the request only
+        /// looks.
+        recovers: Option<(u32, u64)>,
     },
     /// Removes all checkpoints of the job.
     RemoveAll,

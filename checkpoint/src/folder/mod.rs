@@ -217,17 +217,21 @@ impl Checkpoints for Folder {
     fn newest(
         &self,
         rank: Rank,
-        life: Option<Incarnation>,
+        recovers: Option<(Incarnation, u64)>,
     ) -> Result<Option<Found>, CheckpointError> {
         let turn = self.turns.of(rank);
         let mut begun = turn.begin();
         let mut files = self.files(rank)?;
-        if let Some(life) = life {
+        if let Some((life, last)) = recovers {
             self.check_life(rank, life, &files)?;
             self.fence(rank, life, &files)?;
             drop(begun.take());
             // Another process may have committed one before it saw the fence.
             files = self.files(rank)?;
+            for number in files.wholes.extract_if(.., |number| *number > last) {
+                self.remove(&names::whole(&self.job, rank, number))?;
+                self.damaged().remove(&(rank, number));
+            }
         }
         drop(begun);
         if files.wholes.is_empty() {

@@ -87,8 +87,9 @@ impl Session {
                 };
                 self.begin(job, &folder, key)
             }
-            (SessionState::Ready(_, folder), ToServer::Newest { rank, life }) => {
-                let found = folder.newest(Rank(rank), life.map(Incarnation));
+            (SessionState::Ready(_, folder), ToServer::Newest { rank, recovers }) => {
+                let recovers = recovers.map(|(life, last)| (Incarnation(life), last));
+                let found = folder.newest(Rank(rank), recovers);
                 found.map_err(Refusal::from).map(|found| match found {
                     Some(found) => Answer::Send(Box::new(found)),
                     None => Answer::Say(ToClient::Nothing),

@@ -93,6 +93,7 @@ pub struct Found {
 ///   any crash, the previous one counts.
 /// - The newest two whole checkpoints of a rank are kept (GC-1): an older one is removed only after
 ///   a newer one is stable.
+/// - A checkpoint behind the last one that counts is removed, and its number is free again (SET-4).
 /// - A checkpoint that [`Checkpoints::newest`] returns is stable and was checked completely.
 pub trait Checkpoints: Send + Sync {
     /// Begins a checkpoint.
@@ -102,9 +103,9 @@ pub trait Checkpoints: Send + Sync {
     /// can be written.
     fn begin(&self, key: Key) -> Result<Box<dyn Sink>, CheckpointError>;
 
-    /// The newest whole checkpoint of a rank; `None`: there never was one. `life`: the life that
-    /// recovers; from here on, no checkpoint of an earlier life is committed, not even one that is
-    /// being written (FENCE-1).
+    /// The newest whole checkpoint of a rank; `None`: there is none. `recovers`: the life that
+    /// recovers, and the last checkpoint that counts. From here on, no checkpoint of an earlier life
+    /// is committed, not even one that is being written (FENCE-1); later checkpoints are removed.
     ///
     /// # Errors
     /// When the rank has checkpoints and none is whole, or they cannot be read, or the rank has a
@@ -112,7 +113,7 @@ pub trait Checkpoints: Send + Sync {
     fn newest(
         &self,
         rank: Rank,
-        life: Option<Incarnation>,
+        recovers: Option<(Incarnation, u64)>,
     ) -> Result<Option<Found>, CheckpointError>;
 
     /// Removes all checkpoints of the job, when it has ended well.

@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// For a life that begins: from here on, no checkpoint of an earlier life is committed
-    /// (FENCE-1). Then as [`Store::newest`].
+    /// (FENCE-1), and those behind `last` are removed. Then as [`Store::newest`].
     ///
     /// # Errors
     /// As [`Store::newest`], and when the rank has a later life.
@@ -112,8 +112,10 @@ impl Store {
         &self,
         rank: Rank,
         incarnation: Incarnation,
+        last: Option<u64>,
     ) -> Result<Option<Reading>, CheckpointError> {
-        let found = self.place.newest(rank, Some(incarnation))?;
+        let recovers = (incarnation, last.unwrap_or(u64::MAX));
+        let found = self.place.newest(rank, Some(recovers))?;
         found.map(Reading::new).transpose()
     }
 

@@ -41,7 +41,7 @@ pub fn check(make: &mut dyn FnMut() -> Subject) {
 
 fn nothing_is_there_at_first(store: &Store) {
     assert!(store.newest(RANK).unwrap().is_none());
-    assert!(store.recover(RANK, Incarnation(0)).unwrap().is_none());
+    assert!(store.recover(RANK, Incarnation(0), None).unwrap().is_none());
     assert!(!store.describe().is_empty());
 }
 
@@ -90,7 +90,7 @@ fn an_old_life_is_fenced(store: &Store) {
         panic!("{error}");
     };
     assert_eq!((rank, own, found), (RANK, Incarnation(2), Incarnation(3)));
-    assert!(store.recover(RANK, Incarnation(2)).is_err());
+    assert!(store.recover(RANK, Incarnation(2), None).is_err());
     write(store, 3, 2, 100).unwrap();
     write(store, 4, 3, 100).unwrap();
 }
@@ -100,7 +100,7 @@ fn a_life_that_recovers_ends_others(store: &Store) {
     write(store, 0, 1, 100).unwrap();
     let mut old = store.begin(RANK, Incarnation(0), 2).unwrap();
     fill(&mut old, 2, 100).unwrap();
-    let found = store.recover(RANK, Incarnation(1)).unwrap().unwrap();
+    let found = store.recover(RANK, Incarnation(1), None).unwrap().unwrap();
     assert_eq!(found.number(), 1);
     let error = old.commit().unwrap_err();
     assert!(matches!(error, CheckpointError::GivenUp { .. }), "{error}");
@@ -161,7 +161,10 @@ fn all_go_at_the_end(store: &Store) {
         fill(&mut writing, 1, 10).unwrap();
         writing.commit().unwrap();
     }
-    store.recover(Rank(7), Incarnation(5)).unwrap().unwrap();
+    store
+        .recover(Rank(7), Incarnation(5), None)
+        .unwrap()
+        .unwrap();
     store.remove_all().unwrap();
     for rank in [0, 7] {
         assert!(store.newest(Rank(rank)).unwrap().is_none());

@@ -93,7 +93,7 @@ fn what_it_has_called_stable_is_there_when_it_is_back() {
         check(&mut reading, BYTES);
     }
     // A life that has fenced earlier lives has done so for good.
-    store.recover(RANK, Incarnation(1)).unwrap().unwrap();
+    store.recover(RANK, Incarnation(1), None).unwrap().unwrap();
     server.kill();
     let _server = Process::start(folder.path());
     let error = write(&store, 0, stable + 1, 10).unwrap_err();

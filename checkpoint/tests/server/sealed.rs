@@ -81,7 +81,7 @@ fn who_does_not_know_the_secret_learns_nothing_and_does_nothing() {
     assert!(error.contains("or none if it has none"), "{error}");
     let newest = ToServer::Newest {
         rank: RANK.0,
-        life: None,
+        recovers: None,
     };
     for question in [newest, ToServer::RemoveAll] {
         assert_eq!(told(&address, &said(&[hello(), question])), b"");

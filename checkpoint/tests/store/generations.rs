@@ -193,7 +193,7 @@ fn a_life_that_recovers_ends_what_lives_before_it_write() {
     let mut old = store.begin(RANK, Incarnation(0), 3).unwrap();
     crate::content::fill(&mut old, 3, 10).unwrap();
     // The same process, as in a server.
-    let found = store.recover(RANK, Incarnation(1)).unwrap().unwrap();
+    let found = store.recover(RANK, Incarnation(1), None).unwrap().unwrap();
     assert_eq!(found.number(), 2);
     let error = old.commit().unwrap_err();
     assert!(
@@ -206,12 +206,12 @@ fn a_life_that_recovers_ends_what_lives_before_it_write() {
     assert!(matches!(begun(0, 3), Err(CheckpointError::Fenced { .. })));
     let mut old = begun(1, 3).unwrap();
     crate::content::fill(&mut old, 3, 10).unwrap();
-    let found = store.recover(RANK, Incarnation(2)).unwrap().unwrap();
+    let found = store.recover(RANK, Incarnation(2), None).unwrap().unwrap();
     assert_eq!(found.number(), 2);
     let error = old.commit().unwrap_err();
     assert!(matches!(error, CheckpointError::Fenced { .. }), "{error}");
     assert!(matches!(
-        store.recover(RANK, Incarnation(1)),
+        store.recover(RANK, Incarnation(1), None),
         Err(CheckpointError::Fenced { .. })
     ));
     // Also after a loss of power.
