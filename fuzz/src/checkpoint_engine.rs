@@ -3,7 +3,7 @@
 use crate::input::Input;
 use refrain_rank::checkpoint::{EnginePartError, decode_engine, encode_engine};
 use refrain_ring::{Clock, Frontier, Rank, Ssn, Stream};
-use refrain_transport::engine::{Beginning, Delivered, ToSelf};
+use refrain_transport::engine::{Beginning, Delivered, Undelivered};
 
 const LENGTH: core::ops::Range<usize> = 8..16;
 const CHECKSUM_BYTES: usize = 4;
@@ -61,14 +61,30 @@ fn from_input(input: &mut Input<'_>) -> (Rank, Beginning) {
     let own_next = beginning.next[rank.index()].program.0;
     let count = u64::from(input.u8() % 4).min(own_next);
     for ssn in own_next - count..own_next {
-        beginning.to_self.push(ToSelf {
-            ssn: Ssn(ssn),
-            context: input.u32(),
-            tag: input.u32().cast_signed(),
-            payload: input.bytes().into(),
-        });
+        beginning
+            .undelivered
+            .push(undelivered(input, rank, Ssn(ssn)));
+    }
+    // A message of another rank, as members of a set have it.
+    let other = Rank((rank.0 + 1) % size);
+    let of = &beginning.delivered[other.index()];
+    let last = of.until.program.0.checked_sub(1).map(Ssn);
+    if let Some(ssn) = last.filter(|ssn| other != rank && !of.except.contains(ssn)) {
+        let message = undelivered(input, other, ssn);
+        beginning.undelivered.push(message);
+        beginning.undelivered.sort_by_key(|it| (it.source, it.ssn));
     }
     (rank, beginning)
+}
+
+fn undelivered(input: &mut Input<'_>, source: Rank, ssn: Ssn) -> Undelivered {
+    Undelivered {
+        source,
+        ssn,
+        context: input.u32(),
+        tag: input.u32().cast_signed(),
+        payload: input.bytes().into(),
+    }
 }
 
 /// A message of one of four streams.
@@ -96,7 +112,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         until: Frontier::from(Ssn(far)).max(&internal.next().into()),
         except: vec![Ssn(3), Ssn(far - 1), internal],
     };
-    let to_self = ToSelf {
+    let to_self = Undelivered {
+        source: Rank(1),
         ssn: Ssn(far),
         context: 7,
         tag: -1,
@@ -106,7 +123,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         clock: Clock(far),
         next: vec![internal.into(), Ssn(far + 1).into()],
         delivered: vec![delivered, Delivered::default()],
-        to_self: vec![to_self],
+        undelivered: vec![to_self],
     };
     let (rank, some) = from_input(&mut Input::new(&input));
     [(Rank(0), plain), (Rank(1), full), (rank, some)]

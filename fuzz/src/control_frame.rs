@@ -51,7 +51,7 @@ const REPORTS: [Report; 7] = [
 
 fn encode_then_decode(input: &mut Input<'_>) {
     let ssn = Ssn(input.u64());
-    let control = match input.u8() % 8 {
+    let control = match input.u8() % 10 {
         0 => Control::ClearToSend { ssn },
         1 => Control::Matched { ssn },
         2 => Control::Horizon { ssn },
@@ -69,6 +69,8 @@ fn encode_then_decode(input: &mut Input<'_>) {
             assert_eq!(piece.padded()[..count], bytes[..count]);
             Control::Protocol(piece)
         }
+        7 => Control::Token { round: ssn.0 },
+        8 => Control::TokenSeen { round: ssn.0 },
         _ => Control::Collective {
             report: REPORTS[usize::from(input.u8()) % REPORTS.len()],
             context: input.u32(),
@@ -103,6 +105,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Control::Restart { ssn, others: 7 },
         Control::AskMatched { ssn },
         Control::Freed { ssn },
+        Control::Token { round: ssn.0 },
+        Control::TokenSeen { round: 1 },
         Control::Protocol(Piece::first_of(&[9; 17])),
         Control::Protocol(Piece::first_of(&[8; Piece::BYTES_MAX])),
     ];

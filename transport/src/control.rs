@@ -5,21 +5,21 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched, 7 collective, 8 freed, 9 protocol |
+//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched, 7 collective, 8 freed, 9 protocol, 10 token, 11 token seen |
 //! | 1 | version ([`CONTROL_VERSION`]) |
 //! | 2 | collective: the report, 0 to 6; protocol: the number of bytes, 1 to 40; else 0 |
 //! | 3 | 0 |
 //! | 4..8 | incarnation of the sender |
 //! | 8..12 | rank of the sender |
 //! | 12..16 | restart: frames of the same kind that go with it, one for each further stream; collective: the context; else 0 |
-//! | 16..24 | SSN; collective: its name in the context; protocol: its first bytes |
+//! | 16..24 | SSN; collective: its name in the context; protocol: its first bytes; token: the round |
 //! | 24..56 | protocol: its further bytes; else 0 |
 
 use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
 
 /// Version of the control frame. A reader refuses every other.
-pub const CONTROL_VERSION: u8 = 5;
+pub const CONTROL_VERSION: u8 = 6;
 /// Bytes of an encoded control frame.
 pub const CONTROL_BYTES: usize = 56;
 /// Words of an encoded control frame.
@@ -77,6 +77,18 @@ pub enum Control {
     },
     /// What the sender's logging protocol tells that of the addressee. GATE-4
     Protocol(Piece),
+    /// A round of checkpoints of the correlated set has begun: the sender keeps its messages to the
+    /// addressee from now on. SET-2
+    Token {
+        /// The round.
+        round: u64,
+    },
+    /// The answer to [`Control::Token`]. [`Control::Horizon`] frames before it name the first
+    /// messages that have not begun to arrive. SET-2
+    TokenSeen {
+        /// The round.
+        round: u64,
+    },
 }
 
 /// A piece of what the logging protocols of two ranks tell each other: 1 to [`Piece::BYTES_MAX`]
@@ -198,6 +210,8 @@ impl Control {
                 words = piece.words;
                 (9 | u64::from(piece.bytes) << 16, piece.words[0])
             }
+            Control::Token { round } => (10, round),
+            Control::TokenSeen { round } => (11, round),
         };
         let [_, a, b, c, d] = words;
         [
@@ -253,6 +267,8 @@ impl Control {
                     bytes: detail as u8,
                 })
             }
+            10 => Control::Token { round: word },
+            11 => Control::TokenSeen { round: word },
             other => return Err(ControlError::Kind(other)),
         };
         Ok((

@@ -1,11 +1,11 @@
 //! Encodes the state of a rank's engine.
 
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
-use refrain_transport::engine::{Beginning, Delivered, ToSelf};
+use refrain_transport::engine::{Beginning, Delivered, Undelivered};
 use thiserror::Error;
 
 /// Version of the engine part. A reader refuses every other version.
-pub const ENGINE_VERSION: u8 = 2;
+pub const ENGINE_VERSION: u8 = 3;
 
 const MAGIC: [u8; 7] = *b"rfrneng";
 const CHECKSUM_BYTES: usize = 4;
@@ -48,9 +48,10 @@ pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
         put(&mut out, delivered.except.len() as u64);
         delivered.except.iter().for_each(|ssn| put(&mut out, ssn.0));
     }
-    put(&mut out, beginning.to_self.len() as u64);
-    for message in &beginning.to_self {
+    put(&mut out, beginning.undelivered.len() as u64);
+    for message in &beginning.undelivered {
         put(&mut out, message.ssn.0);
+        out.extend_from_slice(&message.source.0.to_le_bytes());
         out.extend_from_slice(&message.context.to_le_bytes());
         out.extend_from_slice(&message.tag.to_le_bytes());
         put(&mut out, message.payload.len() as u64);
@@ -110,7 +111,7 @@ pub fn decode_engine(bytes: &[u8]) -> Result<(Rank, Beginning), EnginePartError>
         beginning.delivered.push(fields.delivered()?);
     }
     for _ in 0..fields.u64()? {
-        beginning.to_self.push(fields.message()?);
+        beginning.undelivered.push(fields.message()?);
     }
     if !fields.left.is_empty() {
         return Err(EnginePartError::Length(bytes.len()));
@@ -130,10 +131,15 @@ fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
             return Err("a missing message is listed twice, or was never sent");
         }
     }
-    let own = &beginning.to_self;
-    let were_sent = own.iter().all(|it| own_next.is_beyond(it.ssn));
-    if !own.is_sorted_by(|a, b| a.ssn < b.ssn) || !were_sent {
-        return Err("messages of the rank to itself are out of order, or were never sent");
+    let held = &beginning.undelivered;
+    let has_arrived = |it: &Undelivered| match it.source == rank {
+        true => own_next.is_beyond(it.ssn),
+        false => (beginning.delivered.get(it.source.index()))
+            .is_some_and(|of| of.until.is_beyond(it.ssn) && !of.except.contains(&it.ssn)),
+    };
+    let is_in_order = held.is_sorted_by(|a, b| (a.source, a.ssn) < (b.source, b.ssn));
+    if !is_in_order || !held.iter().all(has_arrived) {
+        return Err("messages that were not delivered are out of order, or never arrived");
     }
     Ok(())
 }
@@ -185,8 +191,9 @@ impl Fields<'_> {
         Ok(delivered)
     }
 
-    fn message(&mut self) -> Result<ToSelf, EnginePartError> {
+    fn message(&mut self) -> Result<Undelivered, EnginePartError> {
         let ssn = Ssn(self.u64()?);
+        let source = Rank(self.u32()?);
         let context = self.u32()?;
         let tag = i32::from_le_bytes(self.take()?);
         let bytes = usize::try_from(self.u64()?).ok();
@@ -194,7 +201,8 @@ impl Fields<'_> {
             .and_then(|bytes| self.left.split_at_checked(bytes))
             .ok_or(EnginePartError::Length(self.all))?;
         self.left = left;
-        Ok(ToSelf {
+        Ok(Undelivered {
+            source,
             ssn,
             context,
             tag,

@@ -21,13 +21,16 @@ pub struct Beginning {
     pub next: Vec<Frontier>,
     /// By sender: which of its messages were delivered to the program.
     pub delivered: Vec<Delivered>,
-    /// Messages of the rank to itself that it has not received, in their order.
-    pub to_self: Vec<ToSelf>,
+    /// Messages that the rank has and its program has not received, in their order: of the rank to
+    /// itself, and of other members of its set. SET-3
+    pub undelivered: Vec<Undelivered>,
 }
 
-/// A message of a rank to itself.
+/// A message that has arrived completely and was not delivered to the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToSelf {
+pub struct Undelivered {
+    /// Its sender.
+    pub source: Rank,
     /// Its SSN.
     pub ssn: Ssn,
     /// Its context.
@@ -76,12 +79,22 @@ pub enum NotBetween {
     /// A message whose receive was detached is still arriving: make progress, and try again.
     #[error("a message whose receive was detached is still arriving: try again")]
     Dropping,
+    /// A message of another member of the set is still arriving: make progress, and try again.
+    /// SET-3
+    #[error("a message of rank {from}, which is in this rank's set, is still arriving: try again")]
+    Arriving {
+        /// Its sender.
+        from: Rank,
+    },
 }
 
 impl NotBetween {
     /// Whether progress alone ends this state, without a call of the program.
     pub fn ends_by_progress(self) -> bool {
-        matches!(self, Self::Packing { .. } | Self::Dropping)
+        matches!(
+            self,
+            Self::Packing { .. } | Self::Dropping | Self::Arriving { .. }
+        )
     }
 }
 
@@ -110,18 +123,23 @@ impl<P: Protocol> Engine<P> {
             return Err(NotBetween::Packing { to });
         }
         self.none_taken()?;
+        if let Some(arriving) = self.set.arriving(&self.inbox) {
+            return Err(arriving);
+        }
+        let own = self.options.rank;
+        let undelivered = self.inbox.undelivered(own, &self.set);
         let ranks = (0..self.options.size).map(Rank);
         let next = |to: Rank| self.outbox.destination(to).next.clone();
-        // Messages of this rank to itself are saved whole, in `to_self`.
-        let delivered = |source: Rank| match source == self.options.rank {
+        // Messages of this rank to itself are saved whole, in `undelivered`.
+        let delivered = |source: Rank| match source == own {
             true => Delivered::default(),
-            false => self.inbox.delivered(source),
+            false => self.inbox.delivered_or_held(source, &self.set),
         };
         Ok(Beginning {
             clock: self.clock,
             next: ranks.clone().map(next).collect(),
             delivered: ranks.map(delivered).collect(),
-            to_self: self.messages_to_self(),
+            undelivered,
         })
     }
 
@@ -145,23 +163,6 @@ impl<P: Protocol> Engine<P> {
         }
     }
 
-    fn messages_to_self(&self) -> Vec<ToSelf> {
-        let own = self.inbox.matcher.unexpected_of(self.options.rank);
-        own.map(|(_, envelope, index)| {
-            let message = &self.inbox.messages[*index];
-            ToSelf {
-                ssn: message.head.ssn,
-                context: envelope.context,
-                tag: envelope.tag,
-                payload: match message.parts.first() {
-                    Some(Stored::Copied(payload)) => payload.clone(),
-                    _ => Box::default(),
-                },
-            }
-        })
-        .collect()
-    }
-
     /// Starts from the state of a checkpoint. The engine must not have done anything yet; its log
     /// comes next ([`Engine::log_again`]), then its peers. REC-1
     ///
@@ -177,19 +178,25 @@ impl<P: Protocol> Engine<P> {
         for (source, delivered) in engine.inbox.sources.iter_mut().zip(&beginning.delivered) {
             source.begin_with(delivered);
         }
-        for message in beginning.to_self {
-            engine.put_to_self(message);
+        for message in beginning.undelivered {
+            engine.put_undelivered(message);
         }
         engine
     }
 
-    fn put_to_self(&mut self, message: ToSelf) {
-        let envelope = Envelope {
-            context: message.context,
-            source: self.options.rank,
-            tag: message.tag,
+    fn put_undelivered(&mut self, message: Undelivered) {
+        let head = MessageHead {
+            envelope: Envelope {
+                context: message.context,
+                source: message.source,
+                tag: message.tag,
+            },
+            ssn: message.ssn,
+            bytes: message.payload.len() as u64,
+            // A sender that still waits for the match asks.
+            want_ack: false,
+            rendezvous: false,
         };
-        let head = MessageHead::to_self(envelope, message.ssn, message.payload.len() as u64);
         let mut parts = Parts::default();
         parts.push(0, Stored::Copied(message.payload));
         let index = self.inbox.messages.insert(Message {
@@ -198,7 +205,11 @@ impl<P: Protocol> Engine<P> {
             parts,
             completes: None,
         });
-        self.inbox.matcher.push_unexpected(envelope, index);
+        let matcher = match head.ssn.is_program() {
+            true => &mut self.inbox.matcher,
+            false => &mut self.inbox.internal,
+        };
+        matcher.push_unexpected(head.envelope, index);
     }
 
     /// Appends the next record of a checkpoint's log for `to` to this life's log. Only the

@@ -30,6 +30,8 @@ pub(super) struct Destination {
     pub life: Incarnation,
     pub log: ChannelLog,
     pub limits: Limits,
+    /// Whether the peer is in the set of this rank. SET-1
+    pub is_member: bool,
     pub lane: Lane,
     /// Position in the log before which a live lane never reads.
     pub lane_begins: Position,
@@ -274,6 +276,12 @@ impl Destination {
         self.trim(means.fabric, means.arena);
     }
 
+    /// Whether the log keeps its payload now. That to a member of the set does while the member
+    /// catches up with what a checkpoint has put into the log. SET-3
+    pub fn keeps_payload(&self) -> bool {
+        self.limits.keeps_payload || self.is_member && !self.lane.is_live()
+    }
+
     /// Everything before this position is posted, so its records are published.
     pub fn posted(&self) -> Position {
         let waiting = self.packed.front();
@@ -282,7 +290,7 @@ impl Destination {
 
     pub fn trim(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
         let released = self.released(self.rank, fabric);
-        if self.limits.keeps_payload {
+        if self.keeps_payload() {
             self.log.trim_below(arena, &self.horizon, released);
         } else {
             self.log.trim_released(arena, released);

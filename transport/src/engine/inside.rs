@@ -58,12 +58,13 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             has_read: _,
             operations,
             whole,
+            set,
             completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(
             f,
-            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} {whole:?} "
+            "{has_asked} {has_stopped_keeping} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} {whole:?} {set:?} "
         )?;
         write_inbox(inbox, f)
     }

@@ -50,6 +50,7 @@ mod replay_matcher;
 mod replaying;
 mod request;
 mod send_to;
+mod set;
 mod source;
 mod spilling;
 mod stalling;
@@ -62,7 +63,7 @@ mod void;
 mod waiting;
 mod whole;
 
-pub use beginning::{Beginning, NotBetween, ToSelf};
+pub use beginning::{Beginning, NotBetween, Undelivered};
 pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, Taker};
 pub use carrying::CARRIER_CONTEXT;
 pub use error::EngineError;
@@ -94,6 +95,7 @@ use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::copy::Target;
 use refrain_ring::{Arena, Clock, Incarnation, Rank, SharedPayload, Ssn, Stream};
 use request::{RequestState, Requests, Sending};
+use set::Set;
 use spilling::Spilling;
 use unrecorded::Unrecorded;
 use whole::WholeState;
@@ -185,6 +187,7 @@ pub struct Engine<P: Protocol> {
     operations: Operations,
     /// Of collectives whose results are kept.
     whole: WholeState,
+    set: Set,
     /// Requests of one completion. The memory is reused.
     completed: Vec<Clock>,
 }
@@ -254,6 +257,7 @@ impl<P: Protocol> Engine<P> {
             has_read: false,
             operations: Operations::default(),
             whole: WholeState::default(),
+            set: Set::default(),
             completed: Vec::new(),
             options,
             fabric,
@@ -591,6 +595,8 @@ impl<P: Protocol> Engine<P> {
                 } => self.whole.reports.push((from, report, context, name)),
                 Control::Freed { ssn } => self.inbox.sources[from.index()].pass_gap(ssn),
                 Control::Protocol(piece) => self.protocol_hears(from, &piece),
+                Control::Token { round } => self.token_comes(from, round),
+                Control::TokenSeen { round } => self.set.token_seen(from, round),
             }
         }
         // The memory is reused.

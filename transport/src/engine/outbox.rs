@@ -72,6 +72,7 @@ impl Outbox {
             life: Incarnation(0),
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             limits: Limits::new(of(Rank(to)), log_bytes),
+            is_member: false,
             // A rank's log to itself has no reader.
             lane: match incarnation {
                 Incarnation(0) if Rank(to) != rank => Lane::Live,
@@ -171,7 +172,7 @@ impl Outbox {
 
     /// Posts the control frames that gate and fabric allow now.
     pub(super) fn post_controls(&mut self, means: &mut Means<'_>) {
-        // Peers to which a piece was refused: the next ones wait behind it.
+        // Peers to which an unseen frame was refused: the next ones wait behind it.
         let mut refused = Vec::new();
         for _ in 0..self.controls.len() {
             let Some((to, control, mark)) = self.controls.pop_front() else {
@@ -179,22 +180,26 @@ impl Outbox {
             };
             // GATE-1: an answer shows the sender's program that this rank reached that receive.
             // GATE-4: a frame that no program sees never waits.
-            let pass = match control {
+            let is_seen = match control {
                 Control::ClearToSend { .. }
                 | Control::Matched { .. }
-                | Control::Collective { .. } => means.log.gate.pass_behind(mark),
+                | Control::Collective { .. } => true,
                 Control::Horizon { .. }
                 | Control::Restart { .. }
                 | Control::AskMatched { .. }
-                | Control::Freed { .. } => Some(means.log.gate.pass_unseen()),
-                Control::Protocol(_) => {
-                    (!refused.contains(&to)).then(|| means.log.gate.pass_unseen())
-                }
+                | Control::Freed { .. }
+                | Control::Token { .. }
+                | Control::TokenSeen { .. }
+                | Control::Protocol(_) => false,
+            };
+            let pass = match is_seen {
+                true => means.log.gate.pass_behind(mark),
+                false => (!refused.contains(&to)).then(|| means.log.gate.pass_unseen()),
             };
             let posted =
                 pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());
             if !posted {
-                if matches!(control, Control::Protocol(_)) {
+                if !is_seen {
                     refused.push(to);
                 }
                 self.controls.push_back((to, control, mark));

@@ -123,7 +123,7 @@ impl Destination {
             Lane::Down | Lane::Awaiting(_) | Lane::Suppressing(_) => self.log.tail(),
         };
         let is_read = referred.until <= read.min(self.posted());
-        is_read && (!self.limits.keeps_payload || referred.ends.is_within(&self.horizon))
+        is_read && (!self.keeps_payload() || referred.ends.is_within(&self.horizon))
     }
 }
 

@@ -74,6 +74,12 @@ impl<P: Protocol> Engine<P> {
         replay.is_some_and(|replay| !replay.is_over)
     }
 
+    /// Number of recorded events that were replayed so far.
+    pub fn events_replayed(&self) -> u64 {
+        let replay = self.inbox.replay.as_ref();
+        replay.map_or(self.statistics.events_replayed, |replay| replay.replayed)
+    }
+
     /// Whether records say how the operation ended. If so, the caller asks for the recorded outcome
     /// ([`recorded_probe`](Engine::recorded_probe), [`recorded_take`](Engine::recorded_take),
     /// [`recorded_ends`](Engine::recorded_ends)), and notes no event.

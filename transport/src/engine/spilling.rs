@@ -49,6 +49,11 @@ impl Spilling {
     /// more. LOG-7
     pub fn forget(&mut self, destination: &Destination) {
         self.is_stopped = true;
+        self.drop_log(destination);
+    }
+
+    /// Frees the part of a channel's log that is on the disk.
+    pub fn drop_log(&mut self, destination: &Destination) {
         if let Some(disk) = &mut self.disk {
             disk.trim(destination.rank, &destination.next);
         }
@@ -128,7 +133,8 @@ impl Spilling {
     /// Lends complete chunks of a channel as long as more than `after_bytes` is in memory,
     /// and the disk takes them.
     pub fn lend_above(&mut self, after_bytes: u64, destination: &mut Destination, arena: &Arena) {
-        let Some(disk) = self.disk.as_mut().filter(|_| !self.is_stopped) else {
+        let is_off = self.is_stopped || !destination.keeps_payload();
+        let Some(disk) = self.disk.as_mut().filter(|_| !is_off) else {
             return;
         };
         let (to, posted) = (destination.rank, destination.posted());

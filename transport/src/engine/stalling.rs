@@ -103,7 +103,7 @@ impl Outbox {
         let destination = &mut self.destinations[to.index()];
         let oldest = destination.log.first_end();
         let released = destination.released(to, means.log.fabric);
-        !destination.limits.keeps_payload || oldest.is_none_or(|end| released < end)
+        !destination.keeps_payload() || oldest.is_none_or(|end| released < end)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Messages that arrived before their receive, and where their bytes are.
 
+use super::beginning::Undelivered;
 use super::buffer::{ReceiveBuffer, Staging};
 use super::inbox::{Delivery, Inbox};
 use super::landing::{Landings, Portion};
@@ -124,6 +125,28 @@ impl MessageHead {
 }
 
 impl Message {
+    /// A copy, of a message that is [here](Message::is_here).
+    pub fn to_undelivered(&self) -> Undelivered {
+        let mut payload = vec![0; self.head.bytes as usize];
+        for part in self.parts.iter() {
+            let bytes = match &part.stored {
+                Stored::Copied(bytes) => bytes,
+                Stored::Short { bytes, array } => &array[..usize::from(*bytes)],
+                Stored::Staged { staging, bytes } => staging.payload(*bytes),
+                Stored::InPlace { .. } | Stored::Distant { .. } => continue,
+                Stored::Landing(_) | Stored::Lost => continue,
+            };
+            payload[part.offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        Undelivered {
+            source: self.head.envelope.source,
+            ssn: self.head.ssn,
+            context: self.head.envelope.context,
+            tag: self.head.envelope.tag,
+            payload: payload.into(),
+        }
+    }
+
     pub fn is_from(&self, source: Rank) -> bool {
         self.head.envelope.source == source
     }
@@ -149,13 +172,12 @@ impl Parts {
         self.first.take().into_iter().chain(rest)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Part> {
-        self.first.iter_mut().chain(&mut self.rest)
+    pub fn iter(&self) -> impl Iterator<Item = &Part> {
+        self.first.iter().chain(&self.rest)
     }
 
-    /// Where the first part is.
-    pub fn first(&self) -> Option<&Stored> {
-        self.first.as_ref().map(|part| &part.stored)
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Part> {
+        self.first.iter_mut().chain(&mut self.rest)
     }
 }
 

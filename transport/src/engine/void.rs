@@ -16,15 +16,14 @@ use refrain_ring::{Rank, RecordHeader, Ssn};
 
 impl Message {
     /// Whether all of its bytes are in this rank's own memory.
-    fn is_here(&mut self) -> bool {
+    pub fn is_here(&self) -> bool {
         let is_own = |stored: &Stored| match stored {
             Stored::Copied(_) | Stored::Short { .. } | Stored::Staged { .. } => true,
             Stored::InPlace { .. } | Stored::Distant { .. } | Stored::Landing(_) | Stored::Lost => {
                 false
             }
         };
-        self.arrived_bytes >= self.head.bytes
-            && self.parts.iter_mut().all(|part| is_own(&part.stored))
+        self.arrived_bytes >= self.head.bytes && self.parts.iter().all(|part| is_own(&part.stored))
     }
 
     /// Whether payload is being fetched into memory of this rank.
@@ -121,7 +120,12 @@ impl Inbox {
     /// yet, the match will answer.
     pub fn answer_again(&mut self, source: Rank, ssn: Ssn) {
         if self.is_matched(source, ssn) {
-            self.controls_out.push((source, Control::Matched { ssn }));
+            return self.controls_out.push((source, Control::Matched { ssn }));
+        }
+        let mut messages = self.messages.iter_mut().map(|(_, message)| message);
+        if let Some(message) = messages.find(|it| it.key() == (source, ssn)) {
+            // A message that a checkpoint held was not waited for.
+            message.head.want_ack = true;
         }
     }
 

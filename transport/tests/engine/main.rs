@@ -28,6 +28,7 @@ mod recorder;
 mod rig;
 #[path = "../seed/mod.rs"]
 mod seed;
+mod sets;
 mod sizes;
 mod spilling;
 mod staging;

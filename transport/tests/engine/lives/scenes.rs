@@ -561,7 +561,7 @@ fn messages_to_oneself_are_part_of_the_state() {
     let (first, room) = pair.receive(1, from(1, 4), 20);
     pair.check(1, first, &room, &payload(0, 20));
     let state = pair.engine(1).state().expect("nothing is open");
-    assert_eq!(state.to_self.len(), 2);
+    assert_eq!(state.undelivered.len(), 2);
     let network = Network::new(networks::calm());
     let mut later = Life::begin(&network, pair.log, Rank(1), Incarnation(1));
     later.engine = later.engine.with_beginning(state.clone());
