@@ -14,6 +14,7 @@ mod family;
 pub mod held;
 pub mod image;
 pub mod pessimist;
+pub mod rounds;
 pub mod segment;
 pub mod spill;
 pub mod store;

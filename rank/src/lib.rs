@@ -10,4 +10,5 @@ pub mod collective;
 pub mod dead_rank;
 pub mod previous_logs;
 pub mod protocol;
+pub mod round;
 pub mod spilling;
