@@ -65,6 +65,9 @@ pub struct RecoveryConfig {
     pub record_clocks: bool,
     /// `--divergence`: the action when a replayed message has other bytes.
     pub divergence: Divergence,
+    /// `--sets`: by rank, the number of its correlated set; empty: each rank is a set of its own.
+    /// The launcher fills it in. SET-1
+    pub set_of_rank: Vec<u32>,
 }
 
 /// What a rank does whose log is full. LOG-7
@@ -123,6 +126,7 @@ impl Default for RecoveryConfig {
             same_memory: SameMemory::default(),
             record_clocks: true,
             divergence: Divergence::default(),
+            set_of_rank: Vec::new(),
         }
     }
 }

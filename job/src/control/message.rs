@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 16;
+pub const CONTROL_VERSION: u8 = 17;
 
 /// Maximum number of bytes in one part of the events that a rank holds of another.
 pub const HELD_BYTES_MAX: usize = 512 << 10;
@@ -64,6 +64,15 @@ pub enum ToLauncher {
     /// All output of this rank up to now comes before the checkpoint with this number, from 1.
     /// Answered with [`ToRank::Marked`].
     Mark(u64),
+    /// This rank keeps its messages to the other members of its set, which have seen its tokens, for
+    /// the round with this number. SET-2
+    Keeping(u64),
+    /// This rank's program takes a checkpoint: asks for a round of its set. Answered with
+    /// [`ToRank::CheckpointWanted`] or [`ToRank::RoundEnds`]. SET-2
+    WantRound,
+    /// The log of this rank is full, and it does not keep its messages to members of its set any
+    /// more, although the round with this number has not ended. LOG-7
+    CannotKeep(u64),
     /// The checkpoint with this number is begun.
     Taking(u64),
     /// A checkpoint is stable.
@@ -274,6 +283,9 @@ pub enum ToRank {
         incarnation: u32,
         /// The job's settings.
         config: Box<JobConfig>,
+        /// The checkpoint with which this life begins; 0: the beginning of the program. Later ones are
+        /// void, since not all members of the set have theirs. `None`: its newest. SET-4
+        begins_with: Option<u64>,
         /// All ranks have passed the last fence. This later life connects to no peer: it reads the
         /// messages to it from the peers' logs ([`ToRank::Departed`]).
         alone: bool,
@@ -329,8 +341,17 @@ pub enum ToRank {
     },
     /// The end of the answer to [`ToLauncher::CollectEvents`].
     AllHeld,
-    /// Checkpoint request to this rank.
+    /// Checkpoint request to this rank. In a set, all members keep their messages. SET-2
     CheckpointWanted,
+    /// A round of checkpoints of this rank's set begins: answered with [`ToLauncher::Keeping`]. SET-2
+    RoundBegins(u64),
+    /// The round has ended. SET-4
+    RoundEnds {
+        /// Its number.
+        round: u64,
+        /// All members have a stable checkpoint: it may be published. Otherwise none counts.
+        is_complete: bool,
+    },
     /// Asks for [`ToLauncher::Status`]; not sent again before the answer.
     AskStatus,
     /// All ranks have reached the fence with this number.
@@ -395,6 +416,9 @@ mod tests {
                 .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
             any::<u64>().prop_map(ToLauncher::Mark),
             any::<u64>().prop_map(ToLauncher::Taking),
+            any::<u64>().prop_map(ToLauncher::Keeping),
+            any::<u64>().prop_map(ToLauncher::CannotKeep),
+            Just(ToLauncher::WantRound),
             any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
                 checkpoint,
                 bytes,
@@ -471,22 +495,29 @@ mod tests {
                 any::<u32>(),
                 any::<u32>(),
                 config(),
+                any::<Option<u64>>(),
                 any::<bool>()
             )
-                .prop_map(|(job, rank, size, incarnation, config, alone)| {
-                    ToRank::Welcome {
-                        job,
-                        rank,
-                        size,
-                        incarnation,
-                        config: Box::new(config),
-                        alone,
+                .prop_map(
+                    |(job, rank, size, incarnation, config, begins_with, alone)| {
+                        ToRank::Welcome {
+                            job,
+                            rank,
+                            size,
+                            incarnation,
+                            config: Box::new(config),
+                            begins_with,
+                            alone,
+                        }
                     }
-                }),
+                ),
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
             any::<u64>().prop_map(ToRank::FenceDone),
             Just(ToRank::CheckpointWanted),
+            any::<u64>().prop_map(ToRank::RoundBegins),
+            (any::<u64>(), any::<bool>())
+                .prop_map(|(round, is_complete)| ToRank::RoundEnds { round, is_complete }),
             Just(ToRank::AskStatus),
             any::<String>().prop_map(ToRank::Stop),
         ]
@@ -533,16 +564,17 @@ mod tests {
             size: 3,
             incarnation: 4,
             config: Box::new(JobConfig::default()),
+            begins_with: None,
             alone: false,
         };
         let expected = [
-            b"RJ\x10\x01\x51\0\0\0".as_slice(),
+            b"RJ\x11\x01\x53\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
-            b"\0\0\0",
+            b"\0\0\0\0\0",
         ]
         .concat();
         let mut frame = BytesMut::new();

@@ -36,6 +36,7 @@ pub struct ControlPlane {
     /// Number of fences begun: one more than passed while this rank waits in a fence.
     fences_begun: u64,
     stopped: Option<String>,
+    begins_with: Option<u64>,
     is_alone: bool,
     /// Messages of the launcher that were no answers, in order.
     news: VecDeque<News>,
@@ -73,6 +74,15 @@ pub enum News {
     },
     /// Checkpoint request to this rank.
     CheckpointWanted,
+    /// A round of checkpoints of this rank's set begins. SET-2
+    RoundBegins(u64),
+    /// A round has ended. SET-4
+    RoundEnds {
+        /// Its number.
+        round: u64,
+        /// Whether all members have a stable checkpoint.
+        is_complete: bool,
+    },
     /// Request for this rank's status.
     StatusAsked,
 }
@@ -151,6 +161,8 @@ impl News {
                 memory,
             },
             (ToRank::CheckpointWanted, _) => Self::CheckpointWanted,
+            (ToRank::RoundBegins(round), _) => Self::RoundBegins(round),
+            (ToRank::RoundEnds { round, is_complete }, _) => Self::RoundEnds { round, is_complete },
             (ToRank::AskStatus, _) => Self::StatusAsked,
             answer => return Err(answer),
         })
@@ -181,6 +193,7 @@ impl ControlPlane {
             generation: 0,
             fences_begun: 0,
             stopped: None,
+            begins_with: None,
             is_alone: false,
             news: VecDeque::new(),
         };
@@ -193,6 +206,7 @@ impl ControlPlane {
                     size,
                     incarnation,
                     config,
+                    begins_with,
                     alone,
                 },
                 None,
@@ -202,6 +216,7 @@ impl ControlPlane {
                 control.size = size;
                 control.incarnation = Incarnation(incarnation);
                 control.config = *config;
+                control.begins_with = begins_with;
                 control.is_alone = alone;
                 Ok(control)
             }
@@ -350,6 +365,12 @@ impl ControlPlane {
     pub fn next_news_if(&mut self, is_wanted: impl FnOnce(&News) -> bool) -> Option<News> {
         let is_next = self.news.front().is_some_and(is_wanted);
         is_next.then(|| self.news.pop_front()).flatten()
+    }
+
+    /// The checkpoint with which this life begins, if the launcher names one; 0: the beginning of
+    /// the program. SET-4
+    pub fn begins_with(&self) -> Option<u64> {
+        self.begins_with
     }
 
     /// Whether all ranks have passed the last fence: this later life connects to no peer.

@@ -31,6 +31,7 @@ fn welcome() -> ToRank {
         size: 5,
         incarnation: 2,
         config: Box::default(),
+        begins_with: None,
         alone: false,
     }
 }

@@ -19,6 +19,8 @@ use std::time::Instant;
 const PROGRESS_PER_LOOK: u32 = 4096;
 /// As [`PROGRESS_PER_LOOK`], in jobs that do not restart ranks: only the live view sends requests.
 const PROGRESS_PER_LOOK_ALONE: u32 = 1 << 20;
+/// As [`PROGRESS_PER_LOOK`], while all members of a set wait for this rank.
+const PROGRESS_PER_LOOK_SOON: u32 = 64;
 /// Time between two reads of the control socket in a program that asks for checkpoint requests.
 const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
 
@@ -92,6 +94,9 @@ impl World {
     #[cold]
     pub(super) fn look_for_news(&mut self) -> Result<(), Error> {
         self.attention = Attention::new(self.attention.peers_may_return);
+        if self.checkpoints.rounds.begins() {
+            self.attention.until_look = PROGRESS_PER_LOOK_SOON;
+        }
         if let Some(control) = &mut self.control {
             control.check()?;
         }
@@ -134,12 +139,17 @@ impl World {
                         self.engine.connect(rank, incarnation, &address)?;
                     }
                 }
-                News::CheckpointWanted => self.checkpoints.is_wanted = true,
+                News::CheckpointWanted => self.heed_checkpoint_request(),
+                News::RoundBegins(round) => self.begin_round(round),
+                News::RoundEnds { round, is_complete } => {
+                    self.heed_round_end(round, is_complete)?;
+                }
                 News::StatusAsked => self.tell_status()?,
                 // Used only while a rank joins.
                 News::Remains { .. } | News::Departed(_) => {}
             }
         }
+        self.tell_keeping()?;
         self.tell_restored()
     }
 

@@ -127,7 +127,7 @@ impl World {
         figures.replay_us = microseconds(announced.elapsed());
         figures.messages = messages_so_far(&self.engine).saturating_sub(messages_before);
         figures.suppressed = statistics.sends_suppressed;
-        figures.events = statistics.events_replayed;
+        figures.events = self.engine.events_replayed();
         let comparison = self.engine.comparison();
         figures.compared = comparison.messages;
         figures.compared_bytes = comparison.bytes;

@@ -251,7 +251,11 @@ impl LogWatch {
             budget_bytes,
             disk: world.engine.explain_disk(),
         };
-        if patience.log_full == LogFullPolicy::Stop || world.engine.has_stopped_keeping() {
+        let log_full = patience.log_full;
+        if world.give_up_round()? {
+            return Ok(());
+        }
+        if log_full == LogFullPolicy::Stop || world.engine.has_stopped_keeping() {
             return Err(Error::LogFull(full));
         }
         // LOG-7: while a peer catches up it waits for that.

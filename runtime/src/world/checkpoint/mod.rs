@@ -2,11 +2,12 @@
 //! library needs to continue from there.
 //!
 //! A rank takes a checkpoint by itself, at any time between scopes; no other rank takes part or
-//! waits. A checkpoint is no operation of the rank's clock: a replay takes none and has the same
+//! waits, unless the rank is in a correlated set (`rounds`). A checkpoint is no operation of the rank's clock: a replay takes none and has the same
 //! results. When the checkpoint is stable, payload in the logs of other ranks and events before it
 //! are freed (LOG-4, GC-1).
 
 mod restored;
+mod rounds;
 mod taking;
 
 pub use restored::Restored;
@@ -18,6 +19,7 @@ use super::checkpoint_requests::CheckpointRequests;
 use crate::Error;
 use core::time::Duration;
 use refrain_checkpoint::Store;
+pub(super) use rounds::Rounds;
 
 /// A checkpoint that is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(super) struct Checkpoints {
     pub(super) requests: CheckpointRequests,
     /// The rank has waited for log memory in vain.
     pub(super) has_waited: bool,
+    /// The rounds of the rank's correlated set.
+    pub(super) rounds: Rounds,
     /// The checkpoint that this life continues from, until the program has taken it.
     pub(super) restored: Option<Restored>,
 }
@@ -107,6 +111,11 @@ impl World {
     /// needs to continue from here. Returns `None` without a checkpoint store, and in a replay;
     /// therefore no message and no output may depend on the result.
     ///
+    /// In a correlated set (`refrain run --sets`) the members take their checkpoints in rounds, and a
+    /// checkpoint counts when each member has one. The call waits until all members keep their
+    /// messages to each other, 10 s at most, and returns `None` if this rank has taken one already,
+    /// or a member recovers.
+    ///
     /// ```no_run
     /// # fn steps(world: &mut refrain::World) -> Result<(), refrain::Error> {
     /// let (mut step, mut field) = (0u64, vec![0u8; 1 << 20]);
@@ -139,6 +148,6 @@ impl World {
         if self.checkpoints.store.is_none() || self.engine.is_replaying() {
             return Ok(None);
         }
-        taking::take(self, save).map(Some)
+        taking::take(self, save)
     }
 }

@@ -1,6 +1,7 @@
 //! Takes a checkpoint: its contents, their order, and when earlier messages and events may be
 //! freed.
 
+use super::rounds::Unpublished;
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
 use crate::world::group::Groups;
@@ -79,23 +80,38 @@ impl Image<'_> {
     }
 }
 
-/// Takes a checkpoint. The world must have a store and must not be in replay.
+/// Takes a checkpoint, unless the rank's set takes none now. The world must have a store and must not
+/// be in replay.
 pub(super) fn take(
     world: &mut World,
     save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
-) -> Result<Checkpointed, Error> {
-    let taken = take_now(world, save);
+) -> Result<Option<Checkpointed>, Error> {
+    let began = Instant::now();
+    let is_in_set = world.checkpoints.rounds.is_in_set;
+    if is_in_set && !world.enter_round()? {
+        return Ok(None);
+    }
+    let taken = take_now(world, began, save);
     if let Some(whole) = world.under_way.whole() {
         whole.saved(&mut world.engine);
     }
-    taken
+    let checkpointed = match is_in_set {
+        true => world.leave_round(taken)?,
+        false => {
+            let (checkpointed, unpublished) = taken?;
+            world.publish_checkpoint(unpublished);
+            checkpointed
+        }
+    };
+    world.make_progress()?;
+    Ok(Some(checkpointed))
 }
 
 fn take_now(
     world: &mut World,
+    began: Instant,
     save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
-) -> Result<Checkpointed, Error> {
-    let began = Instant::now();
+) -> Result<(Checkpointed, Unpublished), Error> {
     if let Some(whole) = world.under_way.whole() {
         whole.tidy(&mut world.engine);
     }
@@ -140,26 +156,29 @@ fn take_now(
     };
     world.tell(|control| control.report(&is_stable))?;
     world.checkpoints.traffic_before = traffic;
-    // GC-1: the horizon is published after the checkpoint is stable.
-    world.engine.publish(&horizon);
-    if let (Some(whole), Some(covers)) = (world.under_way.whole(), covers) {
-        whole.publish(&covers, &mut world.engine);
-    }
-    world.make_progress()?;
-    Ok(Checkpointed {
+    let checkpointed = Checkpointed {
         number,
         bytes: stable.bytes,
         took: began.elapsed(),
-    })
+    };
+    let unpublished = Unpublished {
+        number,
+        horizon,
+        covers,
+    };
+    Ok((checkpointed, unpublished))
 }
 
 /// Waits until all sends are in the log, and returns the engine's state.
 fn state_of(world: &mut World) -> Result<Beginning, Error> {
-    world.block_until(|world| match world.engine.state() {
-        _ if world.under_way.is_sharing() => None,
-        Err(error) if NotBetween::ends_by_progress(error) => None,
-        Err(error) => Some(Err(Error::Argument(format!("checkpoint: {error}")))),
-        Ok(state) => Some(Ok(state)),
+    world.block_until(|world| {
+        world.engine.gather_from_members();
+        match world.engine.state() {
+            _ if world.under_way.is_sharing() => None,
+            Err(error) if NotBetween::ends_by_progress(error) => None,
+            Err(error) => Some(Err(Error::Argument(format!("checkpoint: {error}")))),
+            Ok(state) => Some(Ok(state)),
+        }
     })?
 }
 

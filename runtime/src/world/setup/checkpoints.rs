@@ -45,10 +45,14 @@ pub(super) struct Opened {
     pub(super) world: WorldPart,
 }
 
-/// Opens the newest checkpoint, if there is one.
-pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Opened>, Error> {
+/// Opens the newest checkpoint, if there is one; `begins_with`: that checkpoint, 0 for none. SET-4
+pub(super) fn newest(
+    store: &Store,
+    membership: &Membership,
+    begins_with: Option<u64>,
+) -> Result<Option<Opened>, Error> {
     // FENCE-1: checkpoints that earlier lives still write do not count any more.
-    let newest = store.recover(membership.rank, membership.incarnation);
+    let newest = store.recover(membership.rank, membership.incarnation, begins_with);
     let Some(mut reading) = newest.map_err(broken)? else {
         return Ok(None);
     };
@@ -56,6 +60,13 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
         report(format_args!("rank {}: {damaged}", membership.rank));
     }
     let number = reading.number();
+    if begins_with.is_some_and(|with| with != number) {
+        return Err(Error::Config(format!(
+            "checkpoint {} of rank {} cannot be used, and the other members of its set continue from theirs, which go with it",
+            begins_with.unwrap_or(0),
+            membership.rank
+        )));
+    }
     if !reading.passed_over().is_empty() {
         report(format_args!(
             "rank {} continues from the older checkpoint {number}: the job ends if another rank has already freed messages that this one needs",

@@ -393,6 +393,8 @@ impl Fabric for DepartedPeers {
             | Control::Matched { .. }
             | Control::Horizon { .. }
             | Control::Freed { .. }
+            | Control::Token { .. }
+            | Control::TokenSeen { .. }
             | Control::Protocol(_) => {}
             Control::Collective {
                 report,

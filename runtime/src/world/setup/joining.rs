@@ -10,7 +10,7 @@ use super::{Membership, events, recorded, spill};
 use crate::Error;
 use crate::event_store::EventStore;
 use crate::protocol::{Engine, Waiting};
-use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
+use crate::world::checkpoint::{Checkpoints, Restored, Rounds, WorldPart};
 use crate::world::peers::Peers;
 use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
@@ -22,7 +22,7 @@ use refrain_logging::pessimist::Pessimist;
 use refrain_logging::{Member, UnknownProtocol};
 use refrain_rank::protocol::Logging;
 use refrain_ring::recorded::RecordedEvents;
-use refrain_ring::{Arena, Clock, Incarnation};
+use refrain_ring::{Arena, Clock, Incarnation, Rank};
 use refrain_transport::engine::EngineOptions;
 use refrain_transport::fabric::Fabric as _;
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
@@ -104,6 +104,7 @@ impl Joining<'_> {
         for (rank, incarnation, address) in to_connect {
             engine.connect(rank, incarnation, &address)?;
         }
+        let begins_with = found.figures.checkpoint;
         Ok(Joined {
             recovering: self.is_later().then(|| {
                 found.figures.collect_us = microseconds(self.began.elapsed());
@@ -114,10 +115,23 @@ impl Joining<'_> {
             checkpoints: Checkpoints {
                 store: found.store,
                 next,
+                rounds: Rounds::new(self.members().next().is_some(), begins_with),
                 restored,
                 ..Checkpoints::default()
             },
             world,
+        })
+    }
+
+    /// The other members of this rank's correlated set. SET-1
+    fn members(&self) -> impl Iterator<Item = Rank> {
+        let own = self.membership.rank;
+        let set_of_rank = &self.config.recovery.set_of_rank;
+        let own_set = set_of_rank.get(own.index());
+        let ranks = (0..self.membership.size).map(Rank);
+        ranks.filter(move |rank| {
+            let is_in_set = own_set.is_some() && set_of_rank.get(rank.index()) == own_set;
+            is_in_set && *rank != own
         })
     }
 
@@ -135,7 +149,10 @@ impl Joining<'_> {
         let (config, membership) = (self.config, self.membership);
         let store = checkpoints::open(config, membership)?;
         let opened = match &store {
-            Some(store) if self.is_later() => checkpoints::newest(store, membership)?,
+            Some(store) if self.is_later() => {
+                let begins_with = control.as_ref().and_then(|it| it.begins_with());
+                checkpoints::newest(store, membership, begins_with)?
+            }
             _ => None,
         };
         let figures = RecoveryFigures {
@@ -278,6 +295,7 @@ impl Joining<'_> {
         if let Some(disk) = spill::disk(self.config, membership, member, budget_bytes)? {
             engine = engine.with_spill(disk);
         }
+        engine = engine.with_set(self.members().collect());
         let Some(mut opened) = opened else {
             let world = WorldPart::at_the_beginning(membership.rank, membership.size);
             return Ok((engine, world, None));
