@@ -223,6 +223,7 @@ fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec
             pauses: faults.pause.clone(),
             suspect_after: (faults.suspect_ranks_after.milliseconds).map(Duration::from_millis),
         },
+        sets: arguments.sets.clone().unwrap_or_default(),
         hosts: HostsSpec {
             hosts: hosts.map_or_else(Vec::new, |hosts| hosts.0.clone()),
             ssh: ssh(arguments.placement.ssh.clone()),

@@ -17,6 +17,7 @@ use refrain_checkpoint::policy::{Choice, Policy, RankStatus};
 use refrain_job::JobError;
 use refrain_job::config::RecoveryConfig;
 use refrain_job::control::message::{StatusFigures, ToRank};
+use refrain_logging::rounds::Order;
 use refrain_ring::Rank;
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,8 @@ pub struct Scheduler {
     /// Time of the last step.
     stepped_at: Duration,
     ranks: Vec<Seen>,
+    /// By rank, the number of its correlated set; empty: each rank is alone.
+    set_of_rank: Vec<u32>,
 }
 
 impl Scheduler {
@@ -113,6 +116,17 @@ impl Scheduler {
             asked_at: None,
             stepped_at: Duration::ZERO,
             ranks: vec![Seen::default(); ranks],
+            set_of_rank: Vec::new(),
+        }
+    }
+
+    /// Asks the ranks of a correlated set for checkpoints together. `set_of_rank`: by rank, the number of
+    /// its set.
+    #[must_use]
+    pub fn with_sets(self, set_of_rank: &[u32]) -> Self {
+        Self {
+            set_of_rank: set_of_rank.to_vec(),
+            ..self
         }
     }
 
@@ -267,11 +281,31 @@ impl Scheduler {
 
     fn order_next(&mut self, now: Duration, runs: &[bool]) -> Option<Request> {
         let ranks = self.ranks.iter().zip(runs).enumerate();
-        let statuses: Vec<RankStatus> = ranks
+        let mut statuses: Vec<RankStatus> = ranks
             .map(|(rank, (seen, runs))| seen.status(rank, *runs, now))
             .collect();
+        self.sum_up_sets(&mut statuses);
         let chosen = self.policy.next(milliseconds(now), &statuses)?;
         Some(self.order(chosen.index(), now))
+    }
+
+    /// The first rank of each set stands for the set; the others are not chosen.
+    fn sum_up_sets(&self, statuses: &mut [RankStatus]) {
+        for (rank, set) in self.set_of_rank.iter().enumerate() {
+            let first = self.set_of_rank.iter().position(|it| it == set);
+            let Some(first) = first.filter(|first| *first != rank) else {
+                continue;
+            };
+            let member = core::mem::replace(&mut statuses[rank].is_ready, false);
+            let of = statuses[rank];
+            let sum = &mut statuses[first];
+            sum.received_bytes += of.received_bytes;
+            sum.sent_bytes += of.sent_bytes;
+            sum.log_bytes += of.log_bytes;
+            sum.state_bytes += of.state_bytes;
+            sum.since = sum.since.min(of.since);
+            sum.is_ready &= member;
+        }
     }
 
     fn order(&mut self, rank: usize, now: Duration) -> Request {
@@ -329,7 +363,8 @@ impl Schedule {
         }
         let every = Duration::from_millis(every_ms);
         Ok(Self {
-            scheduler: Scheduler::new(choice, every, ranks as usize),
+            scheduler: Scheduler::new(choice, every, ranks as usize)
+                .with_sets(&recovery.set_of_rank),
             begin: Instant::now(),
         })
     }
@@ -339,16 +374,23 @@ impl Schedule {
         self.begin.elapsed()
     }
 
-    /// When the next step is due.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        let due = self.scheduler.next_due()?;
-        self.begin.checked_add(due)
+    fn at(&self, time: Duration) -> Option<Instant> {
+        self.begin.checked_add(time)
     }
 }
 
 impl Job {
+    /// When the next messages are due.
+    pub(super) fn next_checkpoint_step(&self) -> Option<Instant> {
+        let due = self.schedule.scheduler.next_due();
+        let due = due.into_iter().chain(self.rounds.next_due()).min();
+        self.schedule.at(due?)
+    }
+
     /// Sends the messages that are due.
     pub(super) fn order_checkpoints(&mut self) {
+        let late = self.rounds.step(self.schedule.now());
+        self.tell_rounds(&late);
         if self.schedule.scheduler.is_idle() {
             return;
         }
@@ -367,13 +409,45 @@ impl Job {
         for request in requests {
             match *request {
                 Request::Status(rank) => self.tell(rank, &ToRank::AskStatus, None),
-                Request::Checkpoint(rank) => self.tell(rank, &ToRank::CheckpointWanted, None),
+                Request::Checkpoint(rank) => {
+                    let (now, runs) = (self.schedule.now(), self.runs());
+                    match self.rounds.order(Rank(rank as u32), now, &runs) {
+                        None => self.tell(rank, &ToRank::CheckpointWanted, None),
+                        Some(orders) => self.tell_rounds(&orders),
+                    }
+                }
             }
         }
     }
 
+    /// Sends the messages of rounds of correlated sets. SET-4
+    pub(super) fn tell_rounds(&mut self, orders: &[Order]) {
+        for order in orders {
+            match *order {
+                Order::Begin(rank, round) => {
+                    self.tell(rank.index(), &ToRank::RoundBegins(round), None);
+                }
+                Order::Take(rank) => self.tell(rank.index(), &ToRank::CheckpointWanted, None),
+                Order::End(rank, round, is_complete) => {
+                    let ends = ToRank::RoundEnds { round, is_complete };
+                    self.tell(rank.index(), &ends, None);
+                    if let (true, Some(checkpoint)) = (is_complete, self.rounds.goes_back_to(rank))
+                    {
+                        self.forget_output_before(rank.index(), checkpoint);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A life may begin with this checkpoint, or the one before it, and no earlier one.
+    pub(super) fn forget_output_before(&mut self, rank: usize, checkpoint: u64) {
+        let outputs = self.ranks[rank].outputs.iter_mut();
+        outputs.for_each(|output| output.forget_before(checkpoint));
+    }
+
     /// By rank: the rank has joined, does not replay, and has not left.
-    fn runs(&self) -> Vec<bool> {
+    pub(super) fn runs(&self) -> Vec<bool> {
         let ranks = self.ranks.iter().zip(&self.lives);
         let runs = ranks.map(|(process, lives)| {
             let is_there = process.end.is_none() && process.membership == Membership::Member;

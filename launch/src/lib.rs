@@ -26,6 +26,7 @@
 //! | `replacement` | fences a dead rank, restarts it, informs the others |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
+//! | `sets` | correlated sets |
 //! | `job_folder`, `checkpoints`, `spill` | folders of a job: of checkpoints, of spilled logs |
 //! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
@@ -79,6 +80,7 @@ mod same_memory;
 pub mod seconds;
 mod serve;
 mod service_process;
+mod sets;
 mod signals;
 mod sink;
 pub mod size;
@@ -97,6 +99,7 @@ pub use program::Program;
 pub use recoveries::Recovery;
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_memory::{can_fix_layout, can_set_random_bytes};
+pub use sets::{SetsError, SetsSpec};
 pub use verdict::Cause;
 
 use checkpoint_schedule::Schedule;
@@ -112,6 +115,7 @@ use rate_limit::RateLimit;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
 use refrain_logging::held::Losses;
+use refrain_logging::rounds::Rounds;
 use signals::Signals;
 use sink::Sink;
 use spill::SpilledFiles;
@@ -160,6 +164,8 @@ pub struct JobSpec {
     pub faults: FaultSpec,
     /// Hosts of the ranks; empty: this host alone.
     pub hosts: HostsSpec,
+    /// Correlated sets.
+    pub sets: SetsSpec,
 }
 
 impl JobSpec {
@@ -188,6 +194,7 @@ pub struct Job {
     progress: Option<Progress>,
     key_values: KeyValues,
     losses: Losses,
+    rounds: Rounds,
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank
     /// connects to no peer.
     past_last_fence: bool,

@@ -136,7 +136,7 @@ impl Lives {
             self.remains.truncate(1);
             self.remains.push((self.incarnation, segment));
         }
-        if !self.has_caught_up {
+        if !self.has_caught_up && !self.goes_back_with_set() {
             self.repeated_deaths += 1;
         }
         self.incarnation += 1;
@@ -146,6 +146,12 @@ impl Lives {
         self.has_address = false;
         self.kill_at_clock = None;
         self.shot = None;
+    }
+
+    /// Whether this life was killed because another rank of its set had died. SET-4
+    pub fn goes_back_with_set(&self) -> bool {
+        self.shot
+            .is_some_and(|shot| shot.cause == Cause::WithItsSet)
     }
 
     /// Why this life has ended, as far as the launcher knows. A rank kills itself at its

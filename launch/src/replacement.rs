@@ -34,6 +34,9 @@ impl Job {
                 "the log of rank {full} was full, and the job has gone on unprotected since"
             )),
         };
+        if protected.is_ok() && lives.goes_back_with_set() {
+            return RestartDecision::Again;
+        }
         let sequel = lives.allowance.decide(
             process.true_end(end),
             self.departure(rank),
@@ -74,6 +77,13 @@ impl Job {
             (true, Placement::Remote(_)) => Departure::Without(
                 "in a job over several hosts the logs of ranks that have left cannot be read",
             ),
+            (true, Placement::Local(_))
+                if self.rounds.goes_back_to(Rank(rank as u32)).is_some() =>
+            {
+                Departure::Without(
+                    "after the last fence the other ranks of its set cannot go back with it",
+                )
+            }
             (true, Placement::Local(_)) => {
                 match others.all(|it| self.lives[it].last_log().is_some()) {
                     true => Departure::Behind,
@@ -115,7 +125,9 @@ impl Job {
             self.give_events();
         }
         let lives = &mut self.lives[rank];
-        lives.allowance.spend(end, lives.has_caught_up);
+        if !lives.goes_back_with_set() {
+            lives.allowance.spend(end, lives.has_caught_up);
+        }
         let (shot, cause) = (lives.shot, lives.cause(end));
         let stage = lives.stage();
         lives.next_life();
@@ -139,9 +151,16 @@ impl Job {
         if let Some(stage) = stage {
             self.report_repeated_deaths(rank, stage, wait);
         }
-        if wait.is_zero() {
+        if wait.is_zero() && self.has_whole_set_ended(rank) {
             self.start_next(rank);
         }
+    }
+
+    /// Whether no earlier life of any rank of this rank's set runs: the next lives must not meet one.
+    /// SET-4
+    fn has_whole_set_ended(&self, rank: usize) -> bool {
+        let mut members = self.rounds.members(Rank(rank as u32)).into_iter();
+        members.all(|member| self.lives[member.index()].shot.is_none())
     }
 
     /// More ranks are gone at once than the protocol survives. TICKET-4
@@ -196,7 +215,8 @@ impl Job {
         let now = Instant::now();
         for rank in 0..self.ranks.len() {
             let pending = self.lives[rank].pending.as_ref();
-            if pending.is_some_and(|pending| pending.start_at <= now) {
+            let is_due = pending.is_some_and(|pending| pending.start_at <= now);
+            if is_due && self.has_whole_set_ended(rank) {
                 self.start_next(rank);
             }
         }
@@ -204,8 +224,10 @@ impl Job {
 
     /// When the next of the lives that wait for their start is to be started.
     pub(super) fn next_start(&self) -> Option<Instant> {
-        let pending = self.lives.iter().filter_map(|it| it.pending.as_ref());
-        pending.map(|pending| pending.start_at).min()
+        let lives = self.lives.iter().enumerate();
+        let pending = lives.filter_map(|(rank, it)| Some((rank, it.pending.as_ref()?)));
+        let ready = pending.filter(|(rank, _)| self.has_whole_set_ended(*rank));
+        ready.map(|(_, pending)| pending.start_at).min()
     }
 
     fn start_next(&mut self, rank: usize) {

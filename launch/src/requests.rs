@@ -62,6 +62,9 @@ impl Job {
                 | ToLauncher::Unprotected(_)
                 | ToLauncher::Suspect { .. }
                 | ToLauncher::Taking(_)
+                | ToLauncher::WantRound
+                | ToLauncher::Keeping(_)
+                | ToLauncher::CannotKeep(_)
                 | ToLauncher::Held { .. }
                 | ToLauncher::Restored { .. }
                 | ToLauncher::Stable { .. },
@@ -106,6 +109,22 @@ impl Job {
                 self.mark_output(rank, checkpoint);
                 self.answer(rank, &ToRank::Marked(checkpoint), None)?;
             }
+            ToLauncher::WantRound => {
+                let orders =
+                    self.rounds
+                        .wanted(Rank(rank as u32), self.schedule.now(), &self.runs());
+                self.tell_rounds(&orders);
+            }
+            ToLauncher::Keeping(round) => {
+                let orders = self.rounds.keeping(Rank(rank as u32), round);
+                self.tell_rounds(&orders);
+            }
+            ToLauncher::CannotKeep(round) => {
+                let orders = self
+                    .rounds
+                    .cannot_keep(Rank(rank as u32), round, self.schedule.now());
+                self.tell_rounds(&orders);
+            }
             ToLauncher::Taking(_) => {
                 let now = self.schedule.now();
                 self.schedule.scheduler.begun(rank, now);
@@ -122,8 +141,13 @@ impl Job {
                 let scheduler = &mut self.schedule.scheduler;
                 scheduler.stable(rank, (bytes, log_bytes), now);
                 self.lives[rank].checkpoint = Some((checkpoint, Instant::now()));
-                let outputs = self.ranks[rank].outputs.iter_mut();
-                outputs.for_each(|output| output.forget_before(checkpoint));
+                match self.rounds.goes_back_to(Rank(rank as u32)) {
+                    None => self.forget_output_before(rank, checkpoint),
+                    Some(_) => {
+                        let orders = self.rounds.stable(Rank(rank as u32), checkpoint);
+                        self.tell_rounds(&orders);
+                    }
+                }
             }
             ToLauncher::Suspect {
                 rank: suspect,
@@ -202,6 +226,7 @@ impl Job {
             size: self.ranks.len() as u32,
             incarnation: self.lives[rank].incarnation,
             config,
+            begins_with: self.rounds.goes_back_to(Rank(rank as u32)),
             alone: self.past_last_fence,
         }
     }

@@ -48,6 +48,36 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
     )))
 }
 
+/// Refuses correlated sets where a set could not go back as a whole. SET-1
+///
+/// # Errors
+/// [`JobError::Config`], with what to choose instead.
+pub fn check_sets(config: &JobConfig, set_of_rank: &[u32]) -> Result<(), JobError> {
+    let size = |set: &u32| set_of_rank.iter().filter(|it| *it == set).count();
+    let Some(largest) = set_of_rank.iter().map(size).max() else {
+        return Ok(());
+    };
+    let member = config.protocol.parse::<Member>().ok();
+    let why = if config.recovery.max_restarts == 0 {
+        "has no effect without restarts: choose a logging --protocol and --max-restarts above 0"
+            .to_owned()
+    } else if member.and_then(Member::deaths_at_once_max).is_some() {
+        format!(
+            "--protocol {} survives one death at a time, and a set goes back as a whole: choose pessimist",
+            config.protocol
+        )
+    } else if let Some(failures) = config.collectives.whole
+        && (failures as usize) < largest
+    {
+        format!(
+            "results of collectives survive {failures} failures at a time, and a set of {largest} ranks goes back as a whole: choose --collective-failures {largest}"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(JobError::Config(format!("--sets: {why}")))
+}
+
 /// How many ranks may be dead at once. `None`: any number.
 ///
 /// # Errors

@@ -64,7 +64,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
             )
             .chain(job.next_start())
             .chain(job.faults.next_due().filter(|_| job.is_running()))
-            .chain(job.schedule.next_due().filter(|_| job.is_running()))
+            .chain(job.next_checkpoint_step().filter(|_| job.is_running()))
             .min();
         let ready = job.poll(wake_at)?;
         job.step(&ready);
@@ -214,6 +214,7 @@ impl Job {
         self.judge(&judged);
         for (rank, end) in again {
             if self.is_running() {
+                self.take_set_along(rank);
                 self.start_again(rank, end);
             }
         }

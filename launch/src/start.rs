@@ -6,8 +6,8 @@ use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
 use super::hosts::Hosts;
-use super::hosts::gathering;
 use super::hosts::message::Setup;
+use super::hosts::{gathering, listing};
 use super::key_values::KeyValues;
 use super::limits;
 use super::lives::Lives;
@@ -25,7 +25,7 @@ use super::sink::{Sink, Stream};
 use super::spawn::{HostPart, InheritedNumbers, Starter};
 use super::spill::SpilledFiles;
 use super::verdict::OutOfMemory;
-use super::{Job, JobSpec, Output};
+use super::{Job, JobSpec, Output, SetsSpec};
 use crate::error::LaunchError;
 use refrain_job::JobError;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
@@ -34,6 +34,7 @@ use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
 use refrain_job::machine::unix_ns;
 use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
 use refrain_logging::held::Losses;
+use refrain_logging::rounds::Rounds;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
@@ -184,6 +185,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     restarts::check(&spec.config)?;
     let losses = Losses::new(restarts::gone_max(&spec.config, spec.ranks())?);
     check_descriptors(&spec)?;
+    spec.config.recovery.set_of_rank = set_of_rank(&spec)?;
+    let rounds = Rounds::new(&spec.config.recovery.set_of_rank);
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
@@ -214,6 +217,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         progress: None,
         key_values: KeyValues::new(ranks as usize),
         losses,
+        rounds,
         past_last_fence: false,
         unprotected_since: None,
         placement,
@@ -269,6 +273,23 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
         pin: spec.pin,
         config: Box::new(spec.config.clone()),
     }
+}
+
+/// By rank, the number of its correlated set. SET-1
+fn set_of_rank(spec: &JobSpec) -> Result<Vec<u32>, JobError> {
+    if spec.sets == SetsSpec::None {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: String| JobError::Config(format!("--sets: {error}"));
+    let host_of_rank = match spec.hosts.hosts.is_empty() {
+        true => vec![0; spec.ranks() as usize],
+        false => listing::place(spec.ranks(), &spec.hosts.hosts)
+            .map_err(|error| wrong(error.to_string()))?,
+    };
+    let sets = spec.sets.set_of_rank(&host_of_rank);
+    let sets = sets.map_err(|error| wrong(error.to_string()))?;
+    restarts::check_sets(&spec.config, &sets)?;
+    Ok(sets)
 }
 
 fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {

@@ -55,6 +55,8 @@ pub enum Cause {
     Lost,
     /// The rank had to close all its connections, and asked to be killed.
     Disconnected,
+    /// Another rank of its correlated set has died. SET-4
+    WithItsSet,
 }
 
 impl Cause {
@@ -67,6 +69,7 @@ impl Cause {
             Self::Suspected => "by --suspect-ranks-after: it was stopped",
             Self::Lost => "as another rank did not reach it any more",
             Self::Disconnected => "as a transfer into its memory did not end",
+            Self::WithItsSet => "to go back with its set",
         }
     }
 }

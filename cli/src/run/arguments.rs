@@ -9,7 +9,8 @@ use refrain_job::config::{Divergence, LogFullPolicy, Quorum};
 use refrain_job::same_memory::SameMemory;
 use refrain_launch::seconds::{self, Limit};
 use refrain_launch::{
-    HostSlots, Kill, KillRandom, NotAHost, Pause, RANKS_MAX, parse_hosts, read_hostfile, size,
+    HostSlots, Kill, KillRandom, NotAHost, Pause, RANKS_MAX, SetsSpec, parse_hosts, read_hostfile,
+    size,
 };
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,6 +45,10 @@ pub struct Arguments {
     /// Which ranks are asked for checkpoints: none, round-robin, adaptive, ratio or interval.
     #[arg(long, value_name = "POLICY", default_value = "none", value_parser = checked(|name| Choice::named(name, 1)))]
     pub checkpoint_policy: String,
+    /// Correlated sets, which keep no messages for each other and go back to their checkpoints
+    /// together: host, a number of ranks, or a file with a line of ranks for each.
+    #[arg(long, value_name = "host|N|FILE")]
+    pub sets: Option<SetsSpec>,
     /// Print statistics at the end: messages, events, commits, waits, log.
     #[arg(long)]
     pub stats: bool,

@@ -99,6 +99,31 @@ fn adaptive_asks_ranks_that_receive() {
     }
 }
 
+/// The first rank of a set stands for it, with the traffic of all; it is asked when all can take a
+/// checkpoint.
+// SET-4
+#[test]
+fn a_policy_chooses_a_set() {
+    let mut scheduler = scheduler(Choice::Adaptive, 4).with_sets(&[0, 1, 1, 2]);
+    let of = [
+        figures(1 << 20, 0),
+        figures(0, 0),
+        figures(1 << 22, 0),
+        figures(1 << 21, 0),
+    ];
+    assert_eq!(round(&mut scheduler, EVERY, &of), [1]);
+    for member in [1, 2] {
+        scheduler.stable(member, (1 << 16, 0), EVERY);
+    }
+    let later = [
+        figures(1 << 20, 0),
+        figures(0, 0),
+        figures(0, 0),
+        figures(0, 0),
+    ];
+    assert_eq!(round(&mut scheduler, 2 * EVERY, &later), [0]);
+}
+
 #[test]
 fn with_an_interval_no_rank_is_asked_before_it_is_over() {
     let every = 200;

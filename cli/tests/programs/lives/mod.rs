@@ -220,6 +220,7 @@ fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
                 DEAD.with_borrow_mut(|dead| dead.insert(rank.0, incarnation.0));
             }
             News::Remains { .. } | News::Departed(_) => {}
+            News::RoundBegins(_) | News::RoundEnds { .. } => panic!("no rank is in a set"),
             News::CheckpointWanted => heed_request(control)?,
             News::StatusAsked => control.report(&ToLauncher::Status(Box::new(
                 FIGURES.with_borrow(Clone::clone),

@@ -160,13 +160,16 @@ fn deaths_in_turn_are_survived_or_end_the_job() {
     let mut survived = 0;
     for seed in 0..6 {
         let protocol = ["ticket", "causal"][seed % 2];
-        let options = format!("--protocol {protocol} --kill 0@clock=20,1@0.15,2@0.3");
+        // The second death waits until the first is made good.
+        let in_turn = if seed < 2 { "--kill-in-turn" } else { "" };
+        let options = format!("--protocol {protocol} {in_turn} --kill 0@clock=20,1@0.15,2@0.3");
+        let duration = if in_turn.is_empty() { "1" } else { "4" };
         let seed = seed.to_string();
         let workload = [
             "refrain-workload",
             "chaos",
             "--duration",
-            "1",
+            duration,
             "--bytes-max",
             "20000",
             "--seed",

@@ -21,4 +21,5 @@ mod output;
 mod pauses;
 mod program;
 mod random;
+mod sets;
 mod several;
