@@ -138,6 +138,18 @@ pub enum Planted {
     CoderKept,
     /// A later life does not read what its earlier lives carried in their logs. CAUSAL-4
     OwnCarriersForgotten,
+    /// A member of a set takes its checkpoint before the others keep their messages. SET-2
+    TokensNotAwaited,
+    /// A member of a set tells the others that it keeps its messages, and does not. SET-2
+    TokenWithoutKeeping,
+    /// A checkpoint leaves out messages of members that had arrived. SET-3
+    ArrivedNotSaved,
+    /// A member publishes its checkpoint before all members have theirs. SET-4
+    RoundPublishedEarly,
+    /// Each member goes back to its own newest checkpoint. SET-4
+    NewestOfEach,
+    /// The others of a dead rank's set go on. SET-4
+    SetLeftBehind,
     /// A later life does not know its last record.
     LastRecordLost,
     /// A checkpoint counts arrived messages as received.
@@ -231,7 +243,17 @@ impl Planted {
         known(Planted::CarriedOnce, "carried-once", 100),
         known(Planted::CarriedForgotten, "carried-forgotten", 100),
         known(Planted::CoderKept, "coder-kept", 300),
-        known(Planted::OwnCarriersForgotten, "own-carriers-forgotten", 200),
+        known(
+            Planted::OwnCarriersForgotten,
+            "own-carriers-forgotten",
+            1000,
+        ),
+        known(Planted::TokensNotAwaited, "tokens-not-awaited", 2000),
+        known(Planted::TokenWithoutKeeping, "token-without-keeping", 2000),
+        known(Planted::ArrivedNotSaved, "arrived-not-saved", 2000),
+        known(Planted::RoundPublishedEarly, "round-published-early", 2000),
+        known(Planted::NewestOfEach, "newest-of-each", 2000),
+        known(Planted::SetLeftBehind, "set-left-behind", 1000),
     ];
 
     /// The bug's entry in [`Planted::ALL`].

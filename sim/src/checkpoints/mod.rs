@@ -273,6 +273,11 @@ impl<C> Checkpoints<C> {
         self.read(rank, 0)
     }
 
+    /// Reads back a stable checkpoint of a rank.
+    pub fn at(&self, rank: Rank, number: u32) -> Option<Rc<Checkpoint<C>>> {
+        self.disk.read((rank, number))
+    }
+
     /// The stable checkpoint before the newest one. GC-1
     #[cfg(test)]
     pub fn generation_before(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {

@@ -39,6 +39,8 @@ pub struct Channels {
     /// A rank whose events are lost, if any: it may send other messages instead of those that were
     /// posted and that no program got. The outcome oracle judges what programs got. REC-9
     lossy: Option<Rank>,
+    /// By rank, the number of its correlated set; empty: each is alone. SET-1
+    pub set_of_rank: Vec<u32>,
 }
 
 /// A message that a program has sent.
@@ -104,7 +106,14 @@ impl Channels {
             leaves_out: false,
             receiving: (0..ranks).map(|_| Receiving::default()).collect(),
             lossy: None,
+            set_of_rank: Vec::new(),
         }
+    }
+
+    /// Whether a log keeps the messages of one rank to another.
+    fn is_kept(&self, sender: Rank, receiver: Rank) -> bool {
+        let set_of = |rank: Rank| self.set_of_rank.get(rank.index());
+        sender != receiver && (set_of(sender).is_none() || set_of(sender) != set_of(receiver))
     }
 
     /// Loggers have lost events of this rank. REC-9
@@ -311,6 +320,7 @@ impl Channels {
 
     /// Judges the end of a receive; sends are not judged here.
     fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), String> {
+        let is_kept = self.is_kept(ended.peer, life.rank);
         let receiving = &mut self.receiving[life.rank.index()];
         let pattern = receiving.patterns.remove(&ended.request);
         let is_message = !ended.cancelled && ended.collective.is_none();
@@ -337,9 +347,9 @@ impl Channels {
         let garbage = garbage(&ended.payload);
         let before = sent.garbage.get_or_insert_with(|| garbage.to_vec());
         let both = before.len().min(garbage.len());
-        // No log has the messages that a rank sends to itself: the next life has its own arbitrary
-        // bytes in them.
-        if before[..both] != garbage[..both] && source != life.rank {
+        // No log has the messages of a rank to itself, or of members of a set to each other: the next
+        // life has its own arbitrary bytes in them.
+        if before[..both] != garbage[..both] && is_kept {
             return wrong("other garbage than an earlier life of it got");
         }
         if !is_part(&sent.payload, 0, &ended.payload)

@@ -268,6 +268,8 @@ impl Gate {
             | Control::Restart { .. }
             | Control::Collective { .. }
             | Control::Freed { .. }
+            | Control::Token { .. }
+            | Control::TokenSeen { .. }
             | Control::Protocol(_) => {
                 return Ok(());
             }

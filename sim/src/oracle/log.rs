@@ -28,6 +28,8 @@ pub struct Logs {
     /// A rank whose events are lost, if any: it may send other messages instead of those that no
     /// program got. REC-9
     lossy: Option<Rank>,
+    /// By rank, the number of its correlated set; empty: each is alone. SET-1
+    pub set_of_rank: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +84,7 @@ impl Logs {
             kept: Pairs::new(ranks),
             ranks: vec![present; ranks as usize],
             lossy: None,
+            set_of_rank: Vec::new(),
         }
     }
 
@@ -281,6 +284,10 @@ impl Logs {
     }
 
     fn freed(&mut self, sender: Rank, receiver: Rank, first: Ssn) -> Result<(), String> {
+        let set_of = |rank: Rank| self.set_of_rank.get(rank.index());
+        if set_of(sender).is_some() && set_of(sender) == set_of(receiver) {
+            return Ok(());
+        }
         for (number, taken) in self.restarts(receiver) {
             let asked = taken.delivered[sender.index()].before;
             if first > asked {

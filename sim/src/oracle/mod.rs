@@ -74,6 +74,12 @@ impl Oracles {
         }
     }
 
+    /// Puts ranks into correlated sets: between their members no messages are kept. SET-1
+    pub fn put_into_sets(&mut self, set_of_rank: &[u32]) {
+        self.log.set_of_rank = set_of_rank.to_vec();
+        self.channel.set_of_rank = set_of_rank.to_vec();
+    }
+
     /// Hashes the state of all oracles, without what no longer matters: answers to dead lives, and
     /// messages that were sent and never left. The state for the end of the job is in the channels.
     pub fn hash_into(&self, is_dead: impl Fn(Rank) -> bool, hash: &mut DefaultHasher) {

@@ -91,12 +91,14 @@ impl Plan {
                 disk_bytes: 0,
             },
             whole: None,
+            set_of_rank: Vec::new(),
             first_clock,
             faults: Vec::new(),
             planted: options.planted,
         };
         plan.whole = chance(7).bool().then_some(ranks - 1);
         plan.log = log(&plan, lengths);
+        add_sets(&mut chance(9), &mut plan);
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
             if matches!(plan.protocol.events(), EventStore::Ranks(_)) {
@@ -110,6 +112,36 @@ impl Plan {
             }
         }
         plan
+    }
+}
+
+/// Some jobs have correlated sets of two ranks or more. Mostly all members of a set take checkpoints in
+/// the same rounds; a round of the set needs all of them.
+fn add_sets(rng: &mut Rng, plan: &mut Plan) {
+    if rng.u32(0..4) > 0 {
+        return;
+    }
+    let size = rng.u32(2..=plan.ranks);
+    let first = rng.u32(..) % plan.ranks;
+    plan.set_of_rank = (0..plan.ranks)
+        .map(|rank| (rank + first) % plan.ranks / size)
+        .collect();
+    let is_alike = rng.u32(0..4) > 0;
+    for round in 0..plan.rounds.len() {
+        let taking = plan.rounds[round].checkpoints.clone();
+        let members: Vec<Rank> = (taking.iter())
+            .flat_map(|rank| plan.members_of(*rank))
+            .collect();
+        for member in members {
+            let checkpoints = &mut plan.rounds[round].checkpoints;
+            if is_alike && !checkpoints.contains(&member) {
+                checkpoints.push(member);
+            }
+        }
+    }
+    // A set may go back as a whole.
+    if !matches!(plan.protocol.events(), EventStore::Loggers) {
+        plan.set_of_rank.clear();
     }
 }
 

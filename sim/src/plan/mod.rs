@@ -226,6 +226,8 @@ pub struct Plan {
     /// The failures at a time that results of collectives survive, which are kept instead of their
     /// messages; `None`: messages are kept.
     pub whole: Option<u32>,
+    /// By rank, the number of its correlated set; empty: no set has two ranks.
+    pub set_of_rank: Vec<u32>,
     /// The first clock of all ranks (to begin near 2^32).
     pub first_clock: u64,
     /// The faults.
@@ -242,6 +244,15 @@ impl Plan {
             true => 0,
             false => 2 * CHUNK_BYTES as u64,
         }
+    }
+
+    /// The other ranks of a rank's correlated set.
+    pub fn members_of(&self, rank: Rank) -> Vec<Rank> {
+        let own_set = self.set_of_rank.get(rank.index());
+        let is_member = |other: &Rank| {
+            *other != rank && own_set.is_some_and(|set| *set == self.set_of_rank[other.index()])
+        };
+        (0..self.ranks).map(Rank).filter(is_member).collect()
     }
 
     /// Bytes that a rank sends in all rounds.
@@ -355,6 +366,9 @@ impl fmt::Display for Plan {
         )?;
         if let Some(failures) = self.whole {
             writeln!(f, "  whole collectives, which survive {failures} failures")?;
+        }
+        if !self.set_of_rank.is_empty() {
+            writeln!(f, "  sets by rank: {:?}", self.set_of_rank)?;
         }
         if let Some(planted) = self.planted {
             writeln!(f, "  planted: {planted:?}")?;

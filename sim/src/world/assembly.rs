@@ -187,6 +187,7 @@ impl Assembly<'_> {
             };
             engine = engine.with_spill(Box::new(self.spilling(life, store)));
         }
+        engine = engine.with_set(plan.members_of(life.rank));
         if life.incarnation > Incarnation(0) {
             engine = self.begin_again(engine, life.rank, &begins, &crash_point)?;
         }
@@ -200,6 +201,7 @@ impl Assembly<'_> {
             stage: self.stage.clone(),
             planted: plan.planted,
             whole: plan.whole,
+            is_in_set: !plan.members_of(life.rank).is_empty(),
             spills: plan.log.disk_bytes > 0,
         }))
     }

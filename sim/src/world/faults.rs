@@ -123,6 +123,12 @@ impl World<'_> {
                 process.crash_point.kill();
                 self.lose_events(rank, percent);
             }
+            // The launcher kills whole sets, and knows of their ends.
+            (FaultKind::Suspect, RankSlot::Living(process))
+                if self.rounds.goes_back_to(rank).is_some() =>
+            {
+                process.crash_point.kill();
+            }
             (FaultKind::Suspect, RankSlot::Living(_)) => self.suspect(rank),
             (FaultKind::Disconnect, slot) => {
                 self.stage.count(Count::Disconnections);

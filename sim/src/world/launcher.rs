@@ -192,6 +192,7 @@ impl World<'_> {
         let index = rank.index();
         let life = self.slots[index].life();
         self.news[index].clear();
+        self.orders[index].clear();
         let slot = core::mem::replace(&mut self.slots[index], RankSlot::Dead(life));
         self.checkpoints.give_up(rank);
         // A returning life has no log yet.
@@ -216,15 +217,27 @@ impl World<'_> {
         for rank in self.ranks() {
             match self.statuses[rank.index()] {
                 RankStatus::Dead(at) if at <= self.step => self.fence(rank),
-                RankStatus::Fenced(at) if at <= self.step => self.start_again(rank),
+                RankStatus::Fenced(at) if at <= self.step => self.start_set_again(rank),
                 _ => {}
             }
+        }
+    }
+
+    /// Starts the next life of a rank, with those of its set. SET-4
+    fn start_set_again(&mut self, rank: Rank) {
+        let members = self.rounds.members(rank);
+        if members.is_empty() || self.plan.planted == Some(Planted::SetLeftBehind) {
+            return self.start_again(rank);
+        }
+        if self.may_set_start(rank) {
+            members.into_iter().for_each(|it| self.start_again(it));
         }
     }
 
     /// Sends all peers the news that a rank is over. A peer whose program has not begun disconnects
     /// it at once. FENCE-1
     fn fence(&mut self, rank: Rank) {
+        self.take_set_along(rank);
         let of = self.slots[rank.index()].life();
         self.reachable[rank.index()] = None;
         let forgets = self.plan.planted == Some(Planted::NoFence);

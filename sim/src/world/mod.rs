@@ -21,6 +21,7 @@ mod rank;
 mod recovery;
 pub mod room;
 mod seeded;
+mod sets;
 mod sizes;
 mod stage;
 
@@ -44,6 +45,7 @@ use launcher::{News, RankStatus};
 use rank::{Joining, RankProcess, RankSlot};
 use refrain_logging::EventStore as Store;
 use refrain_logging::held::Losses;
+use refrain_logging::rounds::{Order, Rounds};
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_ring::{Arena, Incarnation, Rank};
 use refrain_transport::fabric::sim::Network;
@@ -70,6 +72,10 @@ struct World<'a> {
     /// Present where ranks hold events: the oracle's account, and what the launcher knows.
     held: Option<HeldLedger>,
     losses: Losses,
+    /// The rounds of correlated sets.
+    rounds: Rounds,
+    /// By rank: orders of rounds that it has not handled.
+    orders: Vec<VecDeque<Order>>,
     /// For the newest life of each rank.
     crash_points: Vec<CrashPoint>,
     logger_crash_points: Vec<CrashPoint>,
@@ -124,6 +130,7 @@ impl<'a> World<'a> {
         let stage = Rc::new(Stage::new(plan.ranks, accounts, is_loud));
         stage.facts.carries.set(plan.protocol.carries());
         stage.oracles.borrow_mut().channel.leaves_out = plan.whole.is_some();
+        stage.oracles.borrow_mut().put_into_sets(&plan.set_of_rank);
         let ranks = plan.ranks as usize;
         let checkpoints_crash_point = Injector::crash_point(plan, Process::Checkpoints);
         let mut job = Self {
@@ -134,6 +141,8 @@ impl<'a> World<'a> {
             loggers,
             held,
             losses: Losses::new(plan.protocol.deaths_at_once_max()),
+            rounds: Rounds::new(&plan.set_of_rank),
+            orders: vec![VecDeque::new(); ranks],
             crash_points: Vec::new(),
             logger_crash_points: crash_points,
             checkpoints_crash_point: checkpoints_crash_point.clone(),
@@ -267,6 +276,7 @@ impl World<'_> {
             && self.statuses.iter().all(|it| *it == RankStatus::Fine)
             && self.replaced.is_empty()
             && self.news.iter().all(VecDeque::is_empty)
+            && self.orders.iter().all(VecDeque::is_empty)
             && !self.injector.waits_for_step()
     }
 

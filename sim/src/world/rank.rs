@@ -6,6 +6,7 @@ use super::calls::Caller;
 use super::events::{EventStore, SimCommitments, SimOutput, Watched};
 use super::log::Saving;
 use super::recovery::Collecting;
+use super::sets::Word;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
 use crate::crash_point::CrashPoint;
@@ -16,9 +17,11 @@ use crate::program::{Answer, Call, Program, litter};
 use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
 use refrain_logging::held::Holdings;
 use refrain_logging::pessimist::Pessimist;
+use refrain_logging::rounds::Order;
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_rank::collective::{Covers, Whole};
 use refrain_rank::protocol::Logging;
+use refrain_rank::round::{Fate, SetRounds};
 use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
 use std::collections::VecDeque;
@@ -35,6 +38,8 @@ enum Activity {
     Computing(Answer),
     /// It is blocked in this call.
     Blocked(Call),
+    /// It waits for a round of its correlated set, at most for this many steps.
+    EnteringRound(u32),
     /// It waits until everything sent is in the log; then it takes a checkpoint.
     TakingCheckpoint,
     /// The logs that belong to its checkpoint are being read.
@@ -43,6 +48,9 @@ enum Activity {
     Checkpointing(u32),
     Finished,
 }
+
+/// Steps that a program waits for a round of its set to begin.
+const ROUND_STEPS_MAX: u32 = 200;
 
 /// What a checkpoint covers: messages and events, and collectives whose results are kept.
 type Published = (Horizon, Option<Covers>);
@@ -80,6 +88,12 @@ pub struct RankProcess {
     taking: Option<Published>,
     newest: Option<Published>,
     newest_number: u32,
+    /// Whether it is in a set with others; its part in the rounds, with the number of a checkpoint
+    /// and what it covers; whether the launcher has begun none; what to tell the launcher.
+    is_in_set: bool,
+    rounds: SetRounds<(u32, Option<Published>)>,
+    is_refused: bool,
+    words: Vec<Word>,
     stage: Rc<Stage>,
     planted: Option<Planted>,
     /// The first message that each log still has, by receiver.
@@ -118,6 +132,7 @@ pub struct Parts {
     pub planted: Option<Planted>,
     /// The failures that results of collectives survive, if they are kept.
     pub whole: Option<u32>,
+    pub is_in_set: bool,
     pub spills: bool,
     pub begins: LifeBeginning,
     pub memory: Region,
@@ -170,6 +185,10 @@ impl RankProcess {
             taking: None,
             newest: (number > 0).then_some(horizon),
             newest_number: number,
+            is_in_set: parts.is_in_set,
+            rounds: SetRounds::default(),
+            is_refused: false,
+            words: Vec::new(),
             stage: parts.stage,
             planted: parts.planted,
             spills: parts.spills,
@@ -282,6 +301,10 @@ impl RankProcess {
                     }
                 }
             }
+            Activity::EnteringRound(left) => {
+                let moved = self.caller.progress(&mut self.engine)?;
+                self.enter_round(left, moved)
+            }
             Activity::TakingCheckpoint => {
                 let moved = self.caller.progress(&mut self.engine)?;
                 self.take_checkpoint();
@@ -298,6 +321,8 @@ impl RankProcess {
         };
         self.print();
         self.tell_freed();
+        let keeping = self.rounds.next_keeping(&self.engine);
+        self.words.extend(keeping.map(Word::Keeping));
         if !self.has_caught_up {
             self.has_caught_up =
                 !self.engine.is_replaying() && self.reaches_all() && !self.engine.is_comparing();
@@ -343,6 +368,7 @@ impl RankProcess {
                 }
                 Ok(self.answered(Answer::Done))
             }
+            Call::Checkpoint if self.is_in_set => Ok(self.ask_for_round()),
             Call::Checkpoint => {
                 self.activity = Activity::TakingCheckpoint;
                 self.take_checkpoint();
@@ -391,6 +417,7 @@ impl RankProcess {
             return;
         }
         self.caller.tidy(&mut self.engine);
+        self.engine.gather_from_members();
         let state = match self.engine.state() {
             Ok(state) => state,
             Err(error) => {
@@ -408,7 +435,8 @@ impl RankProcess {
         let state = self.bent(state);
         let whole = (self.caller.whole_part(), self.caller.covers());
         let saving = Saving::new((number, self.life.rank), &self.engine, state, whole);
-        if self.planted == Some(Planted::FreedBeforeStable) {
+        let is_early = self.is_in_set && self.planted == Some(Planted::RoundPublishedEarly);
+        if is_early || self.planted == Some(Planted::FreedBeforeStable) {
             self.engine.publish(&saving.horizon);
         }
         self.activity = Activity::Saving(Box::new(saving));
@@ -416,6 +444,10 @@ impl RankProcess {
 
     /// The engine's state in a checkpoint, as a planted bug changes it.
     fn bent(&self, mut state: Beginning) -> Beginning {
+        if self.planted == Some(Planted::ArrivedNotSaved) {
+            let own = self.life.rank;
+            state.undelivered.retain(|message| message.source == own);
+        }
         for delivered in &mut state.delivered {
             match self.planted {
                 Some(Planted::UnreceivedSaved) => delivered.except.clear(),
@@ -469,6 +501,18 @@ impl RankProcess {
             return;
         }
         let newest = self.taking.take();
+        if self.is_in_set {
+            self.words.push(Word::Stable(number));
+            let fate = self.rounds.taken((number, newest), &mut self.engine);
+            self.end_round(fate);
+        } else {
+            self.counts(number, newest);
+        }
+        self.answered(Answer::Done);
+    }
+
+    /// A checkpoint counts from now on.
+    fn counts(&mut self, number: u32, newest: Option<Published>) {
         let superseded = core::mem::replace(&mut self.newest_number, number);
         let before = core::mem::replace(&mut self.newest, newest);
         let published = match self.planted {
@@ -483,7 +527,70 @@ impl RankProcess {
             self.engine.publish(&published);
             self.caller.publish(covers.as_ref(), &mut self.engine);
         }
-        self.answered(Answer::Done);
+    }
+
+    /// What it has to tell the launcher about rounds of its set.
+    pub fn take_words(&mut self) -> Vec<Word> {
+        core::mem::take(&mut self.words)
+    }
+
+    /// The launcher tells it about a round of its set. SET-2, SET-4
+    pub fn heed_order(&mut self, order: Order) {
+        match order {
+            Order::Begin(_, round) => {
+                self.rounds.begin(round, &mut self.engine);
+                match self.planted {
+                    Some(Planted::TokensNotAwaited) => self.rounds.allow(),
+                    Some(Planted::TokenWithoutKeeping) => self.engine.forget_to_keep(),
+                    _ => {}
+                }
+            }
+            Order::Take(_) => self.rounds.allow(),
+            Order::End(_, round, is_complete) => {
+                self.is_refused |= !self.rounds.is_open();
+                let fate = self.rounds.end(round, is_complete, &mut self.engine);
+                self.end_round(fate);
+            }
+        }
+    }
+
+    fn end_round(&mut self, fate: Option<Fate<(u32, Option<Published>)>>) {
+        match fate {
+            None => {}
+            Some(Fate::Complete((number, published))) => self.counts(number, published),
+            Some(Fate::Void((number, _))) => {
+                self.words.push(Word::Void(self.newest_number, number + 1));
+            }
+        }
+    }
+
+    fn ask_for_round(&mut self) -> Stepped {
+        if self.rounds.has_taken() {
+            return self.answered(Answer::Done);
+        }
+        self.is_refused = false;
+        if !self.rounds.is_open() {
+            self.words.push(Word::WantRound);
+        }
+        self.activity = Activity::EnteringRound(ROUND_STEPS_MAX);
+        Stepped::Moved
+    }
+
+    fn enter_round(&mut self, left: u32, moved: bool) -> Stepped {
+        if self.rounds.may_take() {
+            self.rounds.take();
+            self.activity = Activity::TakingCheckpoint;
+            self.take_checkpoint();
+            return Stepped::Moved;
+        }
+        match left {
+            _ if self.is_refused => self.answered(Answer::Done),
+            0 => self.answered(Answer::Done),
+            _ => {
+                self.activity = Activity::EnteringRound(left - 1);
+                moved_or_idle(moved)
+            }
+        }
     }
 
     /// Outputs the printed words whose events are stable. GATE-1

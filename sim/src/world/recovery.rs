@@ -9,6 +9,7 @@ use super::rank::{Joining, RankSlot};
 use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
+use crate::planted::Planted;
 use crate::program::Program;
 use crate::recollect::{Asking, Heard, Message, Messages, Recollection, of_remains};
 use crate::saved::{Beginning, Saved};
@@ -82,13 +83,19 @@ impl World<'_> {
         }
         let missing = collecting.messages.iter().position(Option::is_none);
         // If events are lost, only the end of the job is judged.
-        let is_judged = collecting.is_judged || self.lossy == Some(rank);
+        let is_in_set = self.rounds.goes_back_to(rank).is_some();
+        let is_judged = collecting.is_judged || self.lossy == Some(rank) || is_in_set;
         match missing {
             // Later lives of peers rebuild their logs in replay: missing messages arrive later.
             _ if is_judged || !self.peers_are_first_lives(rank) => self.begin_again(rank),
             Some(peer) => self.read_messages(rank, Rank(peer as u32)),
             None => self.play_again(rank),
         }
+    }
+
+    /// Whether two ranks are in one set: no messages between them are kept. SET-1
+    fn are_in_one_set(&self, one: Rank, other: Rank) -> bool {
+        self.rounds.members(one).contains(&other)
     }
 
     /// Whether the logs of all peers are those of their first lives.
@@ -178,7 +185,12 @@ impl World<'_> {
         if self.checkpoints.is_dead() {
             return Ok(false);
         }
-        let newest = self.checkpoints.newest(rank);
+        let newest = match self.rounds.goes_back_to(rank) {
+            None => self.checkpoints.newest(rank),
+            _ if self.plan.planted == Some(Planted::NewestOfEach) => self.checkpoints.newest(rank),
+            Some(0) => None,
+            Some(number) => self.checkpoints.at(rank, number as u32),
+        };
         let from = match newest {
             Some(checkpoint) => (checkpoint.number, checkpoint.contents.clone()),
             None => (0, self.beginning(rank)),
@@ -292,6 +304,9 @@ impl World<'_> {
             others.map(move |receiver| (sender, receiver))
         });
         for (sender, receiver) in pairs.collect::<Vec<_>>() {
+            if self.are_in_one_set(sender, receiver) {
+                continue;
+            }
             let RankSlot::Living(process) = &mut self.slots[sender.index()] else {
                 continue;
             };

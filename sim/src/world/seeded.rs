@@ -48,6 +48,7 @@ impl World<'_> {
             let moved = self.act()?;
             self.bury();
             self.look_after_losses()?;
+            self.end_late_rounds();
             self.check()?;
             if self.has_stopped {
                 return Ok(self.sum());
@@ -107,7 +108,7 @@ impl World<'_> {
                     }
                     stepped => process.checked(stepped)?,
                 };
-                let moved = self.stepped(rank, stepped);
+                let moved = self.stepped(rank, stepped) | self.look_after_round(rank);
                 Ok(has_news && self.heed(rank)? || moved)
             }
             RankSlot::Returning(_) => self.recollect(rank),
@@ -202,7 +203,10 @@ impl World<'_> {
 
     /// A checkpoint can be read back from now on.
     pub(super) fn checkpoint_is_stable(&mut self, rank: Rank, number: u32) {
-        self.stage.tell(&Happening::CheckpointStable(rank, number));
+        // In a set it counts when all members have one.
+        if self.rounds.goes_back_to(rank).is_none() {
+            self.stage.tell(&Happening::CheckpointStable(rank, number));
+        }
         if let RankSlot::Living(process) = &mut self.slots[rank.index()] {
             process.checkpoint_is_stable(number);
         }

@@ -149,6 +149,7 @@ impl Size {
             ranks: self.programs.len() as u32,
             protocol: Member::Pessimist,
             whole: None,
+            set_of_rank: Vec::new(),
             rounds: Vec::new(),
             groups: vec![
                 (0..self.programs.len() as u32)
