@@ -24,6 +24,8 @@ enum Command {
     Faults(experiments::faults::Arguments),
     /// Compare the restart of one rank with that of all (user-level message logging, table 2).
     Rollback(experiments::rollback::Arguments),
+    /// Measure checkpoints and log memory of correlated sets.
+    Sets(experiments::sets::Arguments),
     /// Measure the loss of ranks that do not communicate with the dead one.
     Survivors(experiments::survivors::Arguments),
     /// Measure collectives, with each protocol and over MPI libraries.
@@ -50,6 +52,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::ReExecution(arguments) => status(experiments::re_execution::run(arguments)),
         Command::Faults(arguments) => status(experiments::faults::run(arguments)),
         Command::Rollback(arguments) => status(experiments::rollback::run(arguments)),
+        Command::Sets(arguments) => status(experiments::sets::run(arguments)),
         Command::Survivors(arguments) => status(experiments::survivors::run(arguments)),
         Command::Collectives(arguments) => status(refrain_bench::collectives::run(arguments)),
         Command::Mpi(arguments) => status(refrain_bench::mpi::run(arguments)),

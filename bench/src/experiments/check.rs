@@ -45,6 +45,7 @@ fn read(text: &str, experiment: &str) -> Result<usize, String> {
         "re-execution" => re_execution(settings, runs),
         "faults" => faults(settings, runs),
         "rollback" => rollback(settings, runs),
+        "sets" => sets(settings, runs),
         "survivors" => survivors(settings, runs),
         "collectives" => collectives(settings, runs),
         "mpi" => mpi(settings, runs),
@@ -116,6 +117,20 @@ fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
         0 => Err("no rank died".into()),
         _ => Ok(()),
     }
+}
+
+/// Checks that each number of ranks was measured with sets and without, and took checkpoints.
+fn sets(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    for ranks in list(&settings["ranks"])? {
+        for in_set in [false, true] {
+            let is_meant = |run: &Value| run["ranks"] == *ranks && run["in_set"] == in_set;
+            let run = find(runs, is_meant, format!("{ranks} ranks, in a set: {in_set}"))?;
+            positive(run, "checkpoint_ms")?;
+            positive(run, "log_peak_mib")?;
+            positive(run, "wall_s")?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each method was measured with and without a fault, and each protocol's recovery.

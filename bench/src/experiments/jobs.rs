@@ -25,6 +25,8 @@ pub struct Measured {
     pub cpu_s: f64,
     /// Deaths of ranks that were restarted.
     pub recoveries: Vec<Recovery>,
+    /// Highest use of log memory of a rank, in bytes.
+    pub log_peak_bytes: u64,
 }
 
 impl Measured {
@@ -110,6 +112,7 @@ impl Jobs {
             ended,
             cpu_s: children_cpu_s() - cpu_before,
             recoveries: file.recoveries,
+            log_peak_bytes: file.total.log_bytes_peak,
         };
         stopped.map_or(Ok(measured), Err)
     }
@@ -125,6 +128,13 @@ impl Jobs {
             .map_err(BenchError::system("a rank has not noted what it measured"))
     }
 
+    /// Reads the lines that a rank has written; none if it has written no file.
+    pub fn lines(&self, name: &str) -> Vec<String> {
+        let path = self.folder.path("record").join(name);
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// Empties the folder KEPT.
     ///
     /// # Errors
@@ -136,8 +146,10 @@ impl Jobs {
 
 /// The part of the launcher's statistics file that is read here.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Statistics {
     recoveries: Vec<Recovery>,
+    total: refrain_job::Statistics,
 }
 
 fn failed(job: &Job, problem: String, err: &str) -> BenchError {

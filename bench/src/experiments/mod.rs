@@ -6,6 +6,7 @@
 //! | `re_execution` | how fast is the replay of a rank? | MPICH-V2, figure 10 |
 //! | `faults` | how much longer does a run with 1 … 9 faults take? | MPICH-V2, figure 11 |
 //! | `rollback` | restart one rank, or all of them? | user-level message logging, table 2 |
+//! | `sets` | what do correlated sets cost and save? | correlated sets, figure 3 |
 //! | `survivors` | what is the loss of ranks that do not communicate with the dead one? | |
 //!
 //! Each experiment runs whole jobs of this executable, in turn, several times, and prints medians
@@ -17,6 +18,7 @@ pub mod faults;
 pub(crate) mod jobs;
 pub mod re_execution;
 pub mod rollback;
+pub mod sets;
 pub mod survivors;
 
 pub use check::{CheckArguments, check};

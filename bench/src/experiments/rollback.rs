@@ -7,7 +7,7 @@
 //! | `beginning` | protocol `none`, no checkpoints | the death ends the job, which is run again |
 //! | `coordinated` | protocol `none`; all ranks write checkpoints together | the death ends the
 //! job; the second run begins with the last common checkpoint |
-//! | `logging` | each protocol; each rank takes its own checkpoints, as often | one job; the launcher restarts the rank |
+//! | `logging` | each protocol; each rank takes its own checkpoints, as often | one job; the launcher restarts the rank, or its set |
 //!
 //! Both kinds of checkpoints hold the same cells, and are durable. Times are those of whole jobs
 //! with their launchers; of both jobs if there are two. The phases of a recovery are those that the
@@ -26,6 +26,8 @@ use refrain_launch::Recovery;
 use refrain_logging::Member;
 use serde::Serialize;
 
+/// The ranks are one correlated set.
+const IN_ONE_SET: &str = "pessimist+set";
 /// Width of all bars of one name, of 1.
 const BARS: f64 = 0.84;
 /// Status of a launcher after SIGKILL has ended a rank.
@@ -51,12 +53,13 @@ pub struct Arguments {
     /// Time of the death, as a part of the time of a job without faults.
     #[arg(long, value_name = "PART", default_value_t = 0.7, value_parser = part)]
     at: f64,
-    /// Protocols that restart one rank, to compare; all: each that logs messages.
+    /// Protocols that restart one rank, to compare; all: each that logs messages; pessimist+set: all
+    /// ranks are one correlated set, and are restarted together.
     #[arg(
         long,
         value_name = "A,B,…",
         value_delimiter = ',',
-        default_value = "pessimist,ticket,causal"
+        default_value = "pessimist,ticket,causal,pessimist+set"
     )]
     protocol: Vec<String>,
     /// Receive from any source, so that each receive is a logged event.
@@ -91,7 +94,8 @@ impl Method {
     /// A name is of no protocol that logs messages, or is given twice.
     fn all(protocols: &[String]) -> Result<Vec<Self>, BenchError> {
         let logging = Member::ALL.into_iter().filter(|it| it.keeps_payload());
-        let names: Vec<&'static str> = logging.map(Member::name).collect();
+        let names = logging.map(Member::name).chain([IN_ONE_SET]);
+        let names: Vec<&'static str> = names.collect();
         let mut methods = vec![Self::Beginning, Self::Coordinated];
         if protocols == ["all"] {
             methods.extend(names.into_iter().map(Self::Logging));
@@ -116,6 +120,7 @@ impl Method {
         match self {
             Self::Beginning => "all again, from the beginning".into(),
             Self::Coordinated => "all again, from a common checkpoint".into(),
+            Self::Logging(IN_ONE_SET) => "one set again, pessimist".into(),
             Self::Logging(protocol) => format!("one again, {protocol}"),
         }
     }
@@ -131,11 +136,16 @@ impl Method {
             ),
             Self::Logging(protocol) => (protocol, format!("--checkpoint-every {every}")),
         };
+        let sets = match self {
+            Self::Logging(IN_ONE_SET) => format!("--sets {}", arguments.ranks),
+            _ => String::new(),
+        };
+        let protocol = protocol.trim_end_matches("+set");
         let any = if arguments.any { "--any" } else { "" };
         Job::new(
             arguments.ranks,
             &format!(
-                "--protocol {protocol} --fabric {} {kill}",
+                "--protocol {protocol} --fabric {} {sets} {kill}",
                 arguments.common.fabric
             ),
             &format!(
@@ -406,7 +416,7 @@ mod tests {
         };
         let logging = all(&["causal", "pessimist"]).unwrap();
         assert_eq!(logging[2], Method::Logging("causal"));
-        assert_eq!(all(&["all"]).unwrap().len(), 1 + Member::ALL.len());
+        assert_eq!(all(&["all"]).unwrap().len(), 2 + Member::ALL.len());
         for wrong in [&["none"][..], &["optimist"], &["ticket", "ticket"]] {
             assert!(all(wrong).is_err(), "{wrong:?}");
         }

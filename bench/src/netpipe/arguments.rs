@@ -2,6 +2,7 @@
 
 use super::fabrics;
 use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
+use super::protocols::{base, keeps_payload};
 use super::sizes::{Point, series};
 use crate::error::BenchError;
 use crate::report::format_size;
@@ -88,7 +89,8 @@ pub struct Arguments {
     /// Silence after which the peer is taken for dead; of ofi and verbs.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_after: Limit,
-    /// Protocols to compare, interleaved size by size; all: each of them.
+    /// Protocols to compare, interleaved size by size; all: each of them; with +set: both ranks are
+    /// in one correlated set.
     #[arg(
         long,
         value_name = "A,B,…",
@@ -220,7 +222,11 @@ impl Arguments {
             .log_memory
             .unwrap_or_else(|| default_budget_bytes(available_bytes, ranks));
         check_memory(largest, memory_bytes, ranks, available_bytes)?;
-        let keeping = self.protocol.iter().filter(|name| *name != "none").count();
+        let keeping = self
+            .protocol
+            .iter()
+            .filter(|name| keeps_payload(name))
+            .count();
         let logs = 2 * (self.fabric.len() * keeping) as u64;
         let log_room = self.spill.check(memory_bytes, logs)?;
         check_folder("--json", self.json.as_deref())?;
@@ -247,7 +253,7 @@ impl Arguments {
         match self
             .protocol
             .iter()
-            .find(|name| !exist.contains(&name.as_str()))
+            .find(|name| !exist.contains(&base(name)))
         {
             Some(name) => {
                 let problem = format!("there is no protocol `{name}`");

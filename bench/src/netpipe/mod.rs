@@ -53,6 +53,7 @@ mod log_use;
 mod measure;
 pub(crate) mod peers;
 mod plot;
+mod protocols;
 mod rank;
 mod ranks;
 mod result;

@@ -3,12 +3,13 @@
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
 use super::fabrics::is_open;
+use super::protocols::{base, is_in_one_set, keeps_payload};
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::machine::readable;
-use refrain_job::config::{JobConfig, VerbsConfig};
-use refrain_launch::{EventLoggerSpec, Job, JobSpec, Outcome, Output, Program};
+use refrain_job::config::{JobConfig, RecoveryConfig, VerbsConfig};
+use refrain_launch::{EventLoggerSpec, Job, JobSpec, Outcome, Output, Program, SetsSpec};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -23,9 +24,6 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const ROUND_SLACK: Duration = Duration::from_secs(60);
 /// Time for ranks to leave.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// The protocol that keeps no payload.
-const KEEPS_NOTHING: &str = "none";
-
 /// Two ranks on one fabric with one protocol.
 pub trait Contestant {
     /// The fabric in use.
@@ -101,6 +99,10 @@ impl Ranks {
                 replicas: settings.arguments.event_replicas,
                 ..EventLoggerSpec::default()
             },
+            sets: match is_in_one_set(protocol) {
+                true => SetsSpec::Host,
+                false => SetsSpec::None,
+            },
             ..JobSpec::default()
         });
         let mut ranks = Self {
@@ -121,7 +123,7 @@ impl Ranks {
     pub fn prepare(&mut self, settings: &Settings) -> Result<(), BenchError> {
         for rank in 0..2 {
             match self.answer(rank, LOOK_STARTING, START_LIMIT)? {
-                Answer::Ready { fabric, protocol } if protocol == self.protocol => {
+                Answer::Ready { fabric, protocol } if protocol == base(&self.protocol) => {
                     if is_open(&self.fabric) {
                         self.fabric = fabric;
                     }
@@ -132,7 +134,7 @@ impl Ranks {
                 other => return Err(self.unexpected(rank, &other)),
             }
         }
-        let keeps_payload = self.protocol != KEEPS_NOTHING;
+        let keeps_payload = keeps_payload(&self.protocol);
         self.command(&Command::Prepare {
             largest_bytes: settings.largest_bytes(),
             log_room: keeps_payload.then_some(settings.log_room),
@@ -302,11 +304,11 @@ impl Contestant for Ranks {
 
 fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
     let arguments = &settings.arguments;
-    let spill = Some(&arguments.spill).filter(|_| protocol != KEEPS_NOTHING);
+    let spill = Some(&arguments.spill).filter(|_| base(protocol) != "none");
     let folder = spill.and_then(|spill| spill.spill_dir.as_ref());
     JobConfig {
         fabric: fabric.into(),
-        protocol: protocol.into(),
+        protocol: base(protocol).into(),
         log_memory_bytes: Some(settings.log_room.memory_bytes),
         log_prefault: true,
         libfabric: arguments.libfabric.clone(),
@@ -322,6 +324,11 @@ fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
         spill_after_bytes: spill.and_then(|spill| spill.spill_after),
         spill_io: arguments.spill.spill_io.clone(),
         events: settings.events.clone(),
+        recovery: RecoveryConfig {
+            // Sets are for jobs whose ranks are restarted.
+            max_restarts: u32::from(is_in_one_set(protocol)),
+            ..RecoveryConfig::default()
+        },
         ..JobConfig::default()
     }
 }

@@ -1,6 +1,7 @@
 //! The table of a sweep.
 
 use super::arguments::Mode;
+use super::protocols::keeps_payload;
 use super::result::{Line, NO_PROTOCOL, Record, fabrics, gbit_per_s, lines};
 use crate::report::{format_size, table};
 use std::collections::BTreeSet;
@@ -150,12 +151,18 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
     let last = of_line().rfind(|record| !record.perturbed)?;
     let log = &last.log;
     let mib = |bytes: u64| bytes >> 20;
+    let kept = match keeps_payload(&last.protocol) {
+        true => format!(
+            "{:.3} log bytes per payload byte at {}",
+            log.log_bytes_per_payload_byte?,
+            format_size(last.bytes)
+        ),
+        false => "no payload is kept".into(),
+    };
     let mut text = format!(
-        "\n{}: {:.2} events per message; {:.3} log bytes per payload byte at {}; log memory at most {} of {} MiB; resident {} MiB.",
+        "\n{}: {:.2} events per message; {kept}; log memory at most {} of {} MiB; resident {} MiB.",
         line.name,
         log.events_per_message?,
-        log.log_bytes_per_payload_byte?,
-        format_size(last.bytes),
         mib(log.log_memory_peak_bytes?),
         mib(log.log_memory_bytes?),
         mib(log.resident_bytes?),

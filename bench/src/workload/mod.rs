@@ -10,7 +10,7 @@ mod chaos;
 mod collectives;
 mod coordinated;
 pub(crate) mod error;
-mod horizon;
+pub(crate) mod horizon;
 pub(crate) mod pairs;
 pub(crate) mod payload;
 pub(crate) mod prng;
