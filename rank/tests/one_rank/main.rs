@@ -6,5 +6,6 @@ mod checkpoints;
 mod empty;
 mod given;
 mod pair;
+mod rounds;
 mod saved_log;
 mod several;
