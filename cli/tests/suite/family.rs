@@ -25,6 +25,9 @@ const BYTES_MIN: f64 = 0.5;
 const BYTES_MIN_WITH_COMPLETIONS: f64 = 0.25;
 /// What is above the bytes of batches of one: larger clocks and numbers.
 const BYTES_MORE: f64 = 1.2;
+/// With `causal` what is carried is coded against what was carried before, and real events are less regular:
+/// bytes for each, at most, ÷ the model.
+const BYTES_MAX_CARRIED: f64 = 8.0;
 
 fn load(member: Member, pattern: Pattern, ranks: u64, window: f64) -> Load {
     let costs = Costs {
@@ -121,8 +124,14 @@ fn compare(member: Member, pattern: Pattern, ranks: u64) {
             Pattern::MasterAndWorkers => BYTES_MIN_WITH_COMPLETIONS,
             _ => BYTES_MIN,
         };
-        let single = Encoder::default().of(member.events(), 1, ranks - 1, ranks) / model;
-        let range = least..=single * BYTES_MORE;
+        let most = match member {
+            Member::Causal => BYTES_MAX_CARRIED,
+            _ => {
+                let single = Encoder::default().of(member.events(), 1, ranks - 1, ranks);
+                single / model * BYTES_MORE
+            }
+        };
+        let range = least..=most;
         assert!(range.contains(&ratio), "{ratio}, {range:?} of {told}");
         ratio
     };
@@ -148,7 +157,9 @@ fn compare(member: Member, pattern: Pattern, ranks: u64) {
         _ => {
             let range = least.carried * (1.0 - ENDS)..=most.carried * more * (1.0 + ENDS);
             assert!(range.contains(&carried), "{range:?} has not {told}");
-            assert_eq!((own, held), (events, carried), "{told}");
+            // The newest are not counted, and what was not read at the end.
+            let is_nearly = |count: f64, of: f64| (of * (1.0 - ENDS)..=of).contains(&count);
+            assert!(is_nearly(own, events) && is_nearly(held, carried), "{told}");
             bytes(
                 &at_ranks["carried_bytes"],
                 carried,

@@ -217,8 +217,8 @@ impl Process {
         self.gate.note_stable(stable);
     }
 
-    /// The carrier before the next message to a rank; empty: nothing is to be carried. CAUSAL-1
-    pub fn carrier_to(&mut self, to: usize, size: &Size) -> Vec<u8> {
+    /// What the next message to a rank carries, in parts; empty: nothing is to be carried. CAUSAL-1
+    pub fn carriers_to(&mut self, to: usize, size: &Size) -> Vec<Vec<u8>> {
         // Each can be read alone: what lanes leave out is not a matter of orders.
         let lives: Vec<_> = self.lanes.iter().map(|lane| lane.peer).collect();
         let carriage = |to: Rank| Carriage {
@@ -228,23 +228,28 @@ impl Process {
             bytes_max: usize::MAX,
         };
         let to = Rank(to as u32);
-        let mut carrier = Vec::new();
+        let mut carriers = Vec::new();
         let recorded = self.events.recorded();
         let stable = self.events.advance(recorded);
         self.gate.note_stable(stable);
-        self.holdings_mut().carry(carriage(to), &mut carrier);
-        if !carrier.is_empty() {
-            self.holdings_mut().carried(to);
-            self.carriers.push(carrier.clone());
+        let mut is_all = false;
+        while !is_all {
+            let mut carrier = Vec::new();
+            is_all = self.events.carry(carriage(to), &mut carrier);
+            if !carrier.is_empty() {
+                self.events.carried(to);
+                carriers.push(carrier);
+            }
         }
+        self.carriers.extend(carriers.iter().cloned());
         if size.has(Bug::CarriedOnce) {
             for other in (0..size.programs.len() as u32).map(Rank) {
                 let unused = &mut Vec::new();
-                self.holdings_mut().carry(carriage(other), unused);
-                self.holdings_mut().carried(other);
+                self.events.carry(carriage(other), unused);
+                self.events.carried(other);
             }
         }
-        carrier
+        carriers
     }
 
     /// Whether its log has everything that the logs of earlier lives had.

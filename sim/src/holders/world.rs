@@ -69,8 +69,8 @@ pub(super) struct RankState {
 /// A message on its way.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Message {
-    /// The carrier before it; empty: none.
-    pub carrier: Vec<u8>,
+    /// What it carries, in parts.
+    pub carriers: Vec<Vec<u8>>,
     pub content: u64,
     /// The number of events before it, which it does not wait for. CAUSAL-1
     pub preceded: Option<usize>,
@@ -215,12 +215,12 @@ impl World {
             return Ok(false);
         };
         let mut message = Message {
-            carrier: Vec::new(),
+            carriers: Vec::new(),
             content: process.at.sent[to][number],
             preceded: None,
         };
         if lane.is_live && Process::carries(size) {
-            message.carrier = process.carrier_to(to, size);
+            message.carriers = process.carriers_to(to, size);
             message.preceded = Some(events);
         } else if number >= lane.published && !size.has(Bug::GateOpen) {
             if process.gate.pass_behind(mark).is_none() {
@@ -286,7 +286,7 @@ impl World {
         let mut has_moved = false;
         for from in 0..self.ranks.len() {
             while let Some(frame) = self.data[from][to].front()
-                && frame.content.carrier.is_empty()
+                && frame.content.carriers.is_empty()
                 && self.arrives(from, to, frame.from)
             {
                 self.receive(from, to)?;
@@ -302,11 +302,11 @@ impl World {
         let life = self.ranks[to].life.as_deref_mut();
         let process = life.ok_or("it is dead")?;
         let Message {
-            carrier,
+            carriers,
             content,
             preceded,
         } = frame.content;
-        if !carrier.is_empty() {
+        for carrier in carriers {
             let taken = process
                 .holdings_mut()
                 .take_carried(Rank(from as u32), &carrier);
