@@ -3,7 +3,7 @@
 //!
 //! A round begins when a member asks for one, or the scheduler chooses a member. First all members keep
 //! their messages to each other; when all do, each takes its checkpoint at a time of its own; when all
-//! are stable, the round is complete, and all are told. This is the decision: a set goes back to the
+//! are stable, the round is complete, and the launcher tells all members. After a death, the set goes back to the
 //! checkpoints of its last complete round. A death, or a member that takes too long, ends a round
 //! without an effect. SET-2, SET-4
 
@@ -110,7 +110,7 @@ impl Rounds {
         }
     }
 
-    /// A rank's program takes a checkpoint, and asks for a round: it is told if none begins.
+    /// A rank's program takes a checkpoint, and asks for a round. If none begins, the orders tell the rank so.
     pub fn wanted(&mut self, rank: Rank, now: Duration, runs: &[bool]) -> Vec<Order> {
         let orders = self.order(rank, now, runs).unwrap_or_default();
         let is_open = self.set_of(rank).is_some_and(|set| set.began.is_some());

@@ -253,7 +253,7 @@ impl Load {
                 ..logged
             },
             EventStore::Ranks(Gives::WithMessages) => {
-                // Each batch goes to so many ranks, and so many batches are not confirmed at once.
+                // `copies`: ranks that get each batch. `open`: batches that wait for a confirmation at one time.
                 let copies = costs.window().min(role.peers);
                 let open = copies.div_ceil(role.sends) as f64;
                 let copies = copies as f64;

@@ -264,8 +264,8 @@ impl ReadBack {
                 is_freed = true;
                 break;
             };
-            // An attachment was for the receiver's life of that time: whoever reads a message later,
-            // such as a checkpoint, gets it alone.
+            // An attachment was for the receiver's incarnation at the time of the send. Who reads the
+            // record later, such as a checkpoint, gets the message without it.
             let (header, payload, _) = header.detach(payload);
             give(&header, payload);
             records += 1;

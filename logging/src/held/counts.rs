@@ -5,9 +5,9 @@ use core::hash::{Hash, Hasher};
 /// Counters of one life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldCounts {
-    /// Determinants in messages' carriers; one that goes to several ranks counts each time. CAUSAL-1
+    /// Determinants in attachments and carriers; one that goes to several ranks counts each time. CAUSAL-1
     pub carried: u64,
-    /// Bytes of carriers.
+    /// Bytes of attachments and carriers.
     pub carried_bytes: u64,
     /// Determinants given on the control lane, each time. TICKET-1, CAUSAL-3
     pub given: u64,

@@ -63,7 +63,10 @@ impl Set {
             for (rank, engine) in self.engines.iter_mut().enumerate() {
                 engine.progress().expect("nothing fails");
                 let told = self.rounds[rank].next_keeping(engine);
-                assert!(told.is_none() || keeping[rank].is_none(), "it is told once");
+                assert!(
+                    told.is_none() || keeping[rank].is_none(),
+                    "a rank hears once that all members keep their messages"
+                );
                 keeping[rank] = keeping[rank].or(told);
             }
         }

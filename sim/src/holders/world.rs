@@ -2,7 +2,7 @@
 //! are posted, next lives begin, until the next step depends on an action.
 //!
 //! Doing these steps at once loses no behaviour: a blocking receive does not depend on when its
-//! message arrived, nothing sees a life before its peers are told of it, and a death before a
+//! message arrived, an incarnation has no effect before its peers know of it, and a death before a
 //! message has left is equivalent to a death before what let it pass.
 
 use super::process::{Position, Process};
@@ -367,7 +367,7 @@ impl World {
         let mut process = Process::new(rank, size, incarnation, at, events);
         process.sent_before.clone_from(&state.sent);
         state.incarnation = incarnation;
-        // It knows the peers that live; they are told of it.
+        // It learns of the peers that live, and they learn of it.
         for peer in 0..self.ranks.len() {
             if let Some(other) = self.life(peer)
                 && peer != rank

@@ -133,8 +133,12 @@ impl Message {
                 Stored::Copied(bytes) => bytes,
                 Stored::Short { bytes, array } => &array[..usize::from(*bytes)],
                 Stored::Staged { staging, bytes } => staging.payload(*bytes),
-                Stored::InPlace { .. } | Stored::Distant { .. } => continue,
-                Stored::Landing(_) | Stored::Lost => continue,
+                Stored::InPlace { .. }
+                | Stored::Distant { .. }
+                | Stored::Landing(_)
+                | Stored::Lost => {
+                    continue;
+                }
             };
             payload[part.offset as usize..][..bytes.len()].copy_from_slice(bytes);
         }
