@@ -168,6 +168,7 @@ fn recovery_config(arguments: &Arguments) -> miette::Result<RecoveryConfig> {
         false => 0,
     };
     Ok(RecoveryConfig {
+        failures_at_once: arguments.events.causal_f,
         max_restarts: arguments.max_restarts.unwrap_or(restarts_default),
         checkpoint_dir: sealed_place(
             checkpoints.checkpoint_dir.clone(),

@@ -7,7 +7,7 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::record;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
-use refrain_logging::held::{Batch, Collected, Gives, Holdings, Row};
+use refrain_logging::held::{Batch, Collected, Gives, Holdings, Row, Tolerance};
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 
@@ -93,7 +93,12 @@ fn any_stream(bytes: &[u8]) {
 fn any_attachments(bytes: &[u8]) {
     let mut left = LeftInLogs::default();
     let (rank, life) = (Rank(0), Incarnation(0));
-    let mut receiver = Holdings::new(Gives::WithMessages, (rank, life), 2, None);
+    let mut receiver = Holdings::new(
+        (Gives::WithMessages, Tolerance::default()),
+        (rank, life),
+        2,
+        None,
+    );
     let mut rest = bytes;
     let mut is_broken = false;
     while let Some((length, behind)) = rest.split_first() {
@@ -132,7 +137,12 @@ fn attachments() -> Vec<u8> {
         rank: Rank(1),
         incarnation: Incarnation(0),
     };
-    let holdings = Holdings::new(Gives::WithMessages, (Rank(1), Incarnation(0)), 2, None);
+    let holdings = Holdings::new(
+        (Gives::WithMessages, Tolerance::default()),
+        (Rank(1), Incarnation(0)),
+        2,
+        None,
+    );
     let mut sender = Pessimist::new(identity, EventIndex(0), holdings);
     let mut attachments = Vec::new();
     let mut clock = 0;
@@ -177,7 +187,12 @@ fn tell_all(tickets: &mut Holdings) -> Vec<u8> {
 /// Two ranks; each has committed two batches, and the other has not heard of them.
 fn job() -> [Holdings; 2] {
     [Rank(0), Rank(1)].map(|rank| {
-        let mut tickets = Holdings::new(Gives::AtCommit, (rank, Incarnation(0)), 2, None);
+        let mut tickets = Holdings::new(
+            (Gives::AtCommit, Tolerance::default()),
+            (rank, Incarnation(0)),
+            2,
+            None,
+        );
         for batch in &BATCHES[..2] {
             let sealed = batch.sealed(3, rank);
             let (header, _) = BatchHeader::read(&sealed).expect("it was sealed");

@@ -2,6 +2,7 @@
 
 use crate::same_memory::SameMemory;
 use refrain_eventlog::Level;
+use refrain_logging::held::Tolerance;
 use refrain_transport::divergence::DivergencePolicy;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,20 @@ pub struct RecoveryConfig {
     /// `--sets`: by rank, the number of its correlated set; empty: each rank is a set of its own.
     /// The launcher fills it in. SET-1
     pub set_of_rank: Vec<u32>,
+    /// `--causal-f`: where ranks hold each other's events, how many ranks, or sets, may be dead at
+    /// once. `None`: one. TICKET-4
+    pub failures_at_once: Option<u32>,
+}
+
+impl RecoveryConfig {
+    /// Where ranks hold each other's events: the deaths at once that the job survives. TICKET-4
+    ///
+    /// # Panics
+    /// When the launcher has not checked `failures_at_once`.
+    pub fn tolerance(&self) -> Tolerance {
+        let failures = self.failures_at_once.unwrap_or(1);
+        Tolerance::new(failures as usize, &self.set_of_rank)
+    }
 }
 
 /// What a rank does whose log is full. LOG-7
@@ -127,6 +142,7 @@ impl Default for RecoveryConfig {
             record_clocks: true,
             divergence: Divergence::default(),
             set_of_rank: Vec::new(),
+            failures_at_once: None,
         }
     }
 }

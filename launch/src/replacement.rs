@@ -169,16 +169,29 @@ impl Job {
         self.fail(
             1,
             format!(
-                "rank {rank} {end}; ranks {} are gone at once, and with --protocol {} their events may be lost: it survives another death only when all ranks have given away again what the dead rank held; pessimist survives any number",
+                "rank {rank} {end}; ranks {} are gone at once, and with --protocol {} their events may be lost: it survives {} at a time (--causal-f), and another one only when all ranks have given away again what the dead rank held; pessimist survives any number",
                 gone.join(" and "),
-                self.config.protocol
+                self.config.protocol,
+                self.deaths_at_a_time(),
             ),
         );
     }
 
+    fn deaths_at_a_time(&self) -> String {
+        let recovery = &self.config.recovery;
+        let failures = recovery.failures_at_once.unwrap_or(1);
+        let what = match (recovery.set_of_rank.is_empty(), failures) {
+            (true, 1) => "death",
+            (true, _) => "deaths",
+            (false, 1) => "death of a set",
+            (false, _) => "deaths of sets",
+        };
+        format!("{failures} {what}")
+    }
+
     /// Gives the events that other ranks hold to the next lives that wait for them. TICKET-2
     pub(super) fn give_events(&mut self) {
-        while let Some(Answers { rank, held }) = self.losses.next_answers() {
+        while let Some(Answers { rank, held, dead }) = self.losses.next_answers() {
             let rank = rank.index();
             for (holder, bytes) in &held {
                 for part in bytes.chunks(HELD_BYTES_MAX) {
@@ -189,7 +202,8 @@ impl Job {
                     self.tell(rank, &part, None);
                 }
             }
-            self.tell(rank, &ToRank::AllHeld, None);
+            let dead = dead.iter().map(|rank| rank.0).collect();
+            self.tell(rank, &ToRank::AllHeld { dead }, None);
         }
     }
 

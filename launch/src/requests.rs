@@ -170,6 +170,10 @@ impl Job {
                 self.losses.held(holder, of, &part, is_last);
                 self.give_events();
             }
+            ToLauncher::Joined => {
+                self.losses.joined(Rank(rank as u32));
+                self.answer(rank, &ToRank::JoinedNoted, None)?;
+            }
             ToLauncher::Restored {
                 rank: of,
                 incarnation,

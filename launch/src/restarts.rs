@@ -9,6 +9,8 @@ use refrain_job::JobError;
 use refrain_job::config::{JobConfig, RecoveryConfig};
 use refrain_job::control::message::ReplayFigures;
 use refrain_logging::Member;
+use refrain_logging::held::Tolerance;
+use refrain_ring::Rank;
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGPIPE, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
 };
@@ -57,15 +59,9 @@ pub fn check_sets(config: &JobConfig, set_of_rank: &[u32]) -> Result<(), JobErro
     let Some(largest) = set_of_rank.iter().map(size).max() else {
         return Ok(());
     };
-    let member = config.protocol.parse::<Member>().ok();
     let why = if config.recovery.max_restarts == 0 {
         "has no effect without restarts: choose a logging --protocol and --max-restarts above 0"
             .to_owned()
-    } else if member.and_then(Member::deaths_at_once_max).is_some() {
-        format!(
-            "--protocol {} survives one death at a time, and a set goes back as a whole: choose pessimist",
-            config.protocol
-        )
     } else if let Some(failures) = config.collectives.whole
         && (failures as usize) < largest
     {
@@ -78,20 +74,49 @@ pub fn check_sets(config: &JobConfig, set_of_rank: &[u32]) -> Result<(), JobErro
     Err(JobError::Config(format!("--sets: {why}")))
 }
 
-/// How many ranks may be dead at once. `None`: any number.
+/// The deaths at once that the job survives. `None`: any number, or none.
 ///
 /// # Errors
-/// In a job of one rank no other rank can hold its events.
-pub fn gone_max(config: &JobConfig, ranks: u32) -> Result<Option<usize>, JobError> {
-    let member = config.protocol.parse::<Member>().ok();
-    let gone_max = member.and_then(Member::deaths_at_once_max);
-    match gone_max {
-        Some(_) if ranks == 1 => Err(JobError::Config(format!(
-            "--protocol {}: other ranks hold the events of a rank, and this job has one rank: choose pessimist",
-            config.protocol
-        ))),
-        _ => Ok(gone_max),
+/// [`JobError::Config`]: too few other ranks, or sets, can hold the events of a rank.
+pub fn tolerance(config: &JobConfig, ranks: u32) -> Result<Option<Tolerance>, JobError> {
+    let member = config.protocol.parse::<Member>();
+    let failures = config.recovery.failures_at_once;
+    if !member.is_ok_and(Member::holds_events_at_ranks) {
+        return match failures {
+            None => Ok(None),
+            Some(_) => Err(JobError::Config(format!(
+                "--causal-f has no effect with --protocol {}: choose ticket or causal",
+                config.protocol
+            ))),
+        };
     }
+    let failures = failures.unwrap_or(1) as usize;
+    if !(1..=Tolerance::FAILURES_MAX).contains(&failures) {
+        return Err(JobError::Config(format!(
+            "--causal-f {failures} is not from 1 to {}",
+            Tolerance::FAILURES_MAX
+        )));
+    }
+    let tolerance = config.recovery.tolerance();
+    let domains = tolerance.domains((0..ranks).map(Rank));
+    if failures < domains {
+        return Ok(Some(tolerance));
+    }
+    let what = if tolerance.has_sets() { "set" } else { "rank" };
+    let counted = |count: usize, of: &str| match count {
+        1 => format!("1 {of}{what}"),
+        _ => format!("{count} {of}{what}s"),
+    };
+    let advice = match domains {
+        1 => "choose pessimist".to_owned(),
+        _ => format!("choose --causal-f {} or pessimist", domains - 1),
+    };
+    Err(JobError::Config(format!(
+        "--protocol {}: the events of a rank are held in {}, and this job has {}: {advice}",
+        config.protocol,
+        counted(failures, "other "),
+        counted(domains, ""),
+    )))
 }
 
 /// Decision after a rank's end.

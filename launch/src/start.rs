@@ -183,9 +183,9 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     limits::check_ranks(spec.ranks())?;
     choice::check(&spec.config)?;
     restarts::check(&spec.config)?;
-    let losses = Losses::new(restarts::gone_max(&spec.config, spec.ranks())?);
     check_descriptors(&spec)?;
     spec.config.recovery.set_of_rank = set_of_rank(&spec)?;
+    let losses = Losses::new(restarts::tolerance(&spec.config, spec.ranks())?);
     let rounds = Rounds::new(&spec.config.recovery.set_of_rank);
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.

@@ -8,7 +8,11 @@
 //! batch stable; batches become stable in their order.
 //!
 //! What cannot carry them waits as with `ticket`: output, answers on the control lane, messages to a rank
-//! whose lane catches up. Then the batches go to the next rank (CAUSAL-3).
+//! whose lane catches up, or that fails together with the sender. Then the batches go to the next rank
+//! (CAUSAL-3).
+//!
+//! To survive several failures at once, batches need as many holders. A message carries batches when all but
+//! one of these are other ranks than its receiver; before, it waits.
 
 use crate::determinant::{EventIndex, Match};
 use crate::held::{
@@ -36,12 +40,12 @@ impl Holdings {
     pub(crate) fn store_recent(&mut self, all: bool) {
         while let Some((made, is_stable)) = self.recent.pop(all) {
             let batch = made.batch();
+            let confirmed = self.holders.push(&self.tolerance, made.holder);
             if !is_stable {
-                let waiting = Waiting::new(&batch, self.own.end(), made.holder.is_some());
+                let waiting = Waiting::new(&batch, self.own.end(), confirmed);
                 self.waiting.push_back(waiting);
             }
             self.own.push(&batch);
-            self.holders.push(made.holder.unwrap_or(self.rank));
         }
     }
 
@@ -219,25 +223,39 @@ impl Holdings {
         self.settle();
     }
 
-    /// Something waits for batches that no message carries: gives them to the next rank. CAUSAL-3
+    /// Something waits for batches that no message carries: gives them to other ranks. CAUSAL-3
     pub(crate) fn give_unstable(&mut self) {
         self.store_recent(true);
-        let to = self.holder(self.next_rank());
         let begin = self.waiting.partition_point(|it| it.is_pressed);
         let Some(first) = self.waiting.get(begin).map(|it| it.place) else {
             return;
         };
-        if !self.peers[to.index()].is_live {
-            return;
-        }
         let own = core::mem::take(&mut self.own);
-        for batch in own.batches_from(first) {
-            self.give(to, batch);
+        let stable = self.holders.len() - self.waiting.len();
+        for (at, batch) in (stable + begin..).zip(own.batches_from(first)) {
+            self.give_to_missing(at, batch, self.next_rank());
         }
         self.own = own;
         for waiting in self.waiting.range_mut(begin..) {
             waiting.is_pressed = true;
         }
+    }
+
+    /// Whether a message may leave with the unstable batches, because its receiver is the last holder that
+    /// they need. A rank of the same domain is none. `has_pending`: there are events in no batch yet.
+    /// CAUSAL-1
+    pub(crate) fn may_carry_to(&self, to: Rank, has_pending: bool) -> bool {
+        let others = self.tolerance.failures() - 1;
+        let stable = self.holders.len() - self.waiting.len();
+        let is_held = |(place, waiting): (usize, &Waiting)| {
+            let holders = self.holders.of(stable + place).iter().enumerate();
+            let others_of = holders.filter(|(at, holder)| {
+                waiting.is_confirmed(*at) && !self.tolerance.are_together(**holder, to)
+            });
+            others_of.count() >= others
+        };
+        !self.tolerance.are_together(self.rank, to)
+            && (others == 0 || !has_pending && self.waiting.iter().enumerate().all(is_held))
     }
 }
 

@@ -58,11 +58,11 @@ const TABLE: [Traits; 7] = [
     Traits { member: Member::PessimistClassic, name: "pessimist-classic", events: EventStore::Loggers, logs_every_reception: true,
         summary: "the same, but every reception is an event, as in MPICH-V2" },
     Traits { member: Member::Ticket, name: "ticket", events: EventStore::Ranks(Gives::AtCommit), logs_every_reception: false,
-        summary: "as pessimist, but senders keep the events of their receivers: no event logger; one death at a time" },
+        summary: "as pessimist, but senders keep the events of their receivers: no event logger" },
     Traits { member: Member::TicketClassic, name: "ticket-classic", events: EventStore::Ranks(Gives::AtCommit), logs_every_reception: true,
         summary: "the same, but every reception is an event, as in Charm++" },
     Traits { member: Member::Causal, name: "causal", events: EventStore::Ranks(Gives::WithMessages), logs_every_reception: false,
-        summary: "events travel with messages to ranks that keep them, and no message waits: no event logger; one death at a time" },
+        summary: "events travel with messages to ranks that keep them, and no message waits: no event logger" },
     Traits { member: Member::CausalClassic, name: "causal-classic", events: EventStore::Ranks(Gives::WithMessages), logs_every_reception: true,
         summary: "the same, but every reception is an event, as in Charm++" },
 ];
@@ -126,12 +126,9 @@ impl Member {
         self.events() != EventStore::Nowhere
     }
 
-    /// How many ranks may be dead at once. `None`: any number. TICKET-4
-    pub fn deaths_at_once_max(self) -> Option<usize> {
-        match self.events() {
-            EventStore::Ranks(_) => Some(1),
-            EventStore::Nowhere | EventStore::Loggers => None,
-        }
+    /// Whether ranks hold each other's events. TICKET-1, CAUSAL-1
+    pub fn holds_events_at_ranks(self) -> bool {
+        matches!(self.events(), EventStore::Ranks(_))
     }
 
     /// Whether messages carry events, and do not wait for them. CAUSAL-1

@@ -64,6 +64,13 @@ pub trait Commits {
     #[inline]
     fn idle(&mut self) {}
 
+    /// Whether a message to a rank may leave with what it has to carry; else it waits until all is stable.
+    /// `has_pending`: there are events in no batch yet. CAUSAL-1
+    #[inline]
+    fn may_carry(&self, _to: Rank, _has_pending: bool) -> bool {
+        true
+    }
+
     /// Writes what the next message to a rank has to carry; nothing if there is none. Returns whether it is
     /// all: what does not fit belongs into a record before it. CAUSAL-1
     #[inline]
@@ -270,6 +277,13 @@ impl<C: Commits> Pessimist<C> {
     pub fn leave(&mut self) -> bool {
         self.move_on(self.recorded);
         self.stable >= self.recorded && self.commits.leave()
+    }
+
+    /// See [`Commits::may_carry`].
+    #[inline]
+    pub fn may_carry(&self, to: Rank) -> bool {
+        let has_pending = self.is_promised || self.recorder.has_pending(true);
+        self.commits.may_carry(to, has_pending)
     }
 
     /// Writes what the next message to a rank has to carry: all events so far that are not stable, as far as it

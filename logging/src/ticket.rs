@@ -10,10 +10,9 @@ use crate::held::Holdings;
 use refrain_ring::Rank;
 
 impl Holdings {
-    /// The rank that is to hold the next batch. A message of this rank to itself has no other
-    /// sender: its batch goes to the next rank.
+    /// The rank that is to hold the next batch, or the first of several. A message of this rank to itself has
+    /// no other sender: its batch goes to the next rank.
     pub(crate) fn ticket_holder(&self) -> Rank {
-        let sender = self.sender.filter(|sender| *sender != self.rank);
-        self.holder(sender.unwrap_or_else(|| self.next_rank()))
+        self.sender.unwrap_or_else(|| self.next_rank())
     }
 }

@@ -224,6 +224,11 @@ impl<C: Commits, W: Watch> Protocol for Logging<C, W> {
         self.member.carries()
     }
 
+    #[inline]
+    fn may_carry(&self, to: Rank) -> bool {
+        self.events.as_ref().is_none_or(|it| it.may_carry(to))
+    }
+
     fn unstable_at_start(&self) -> u64 {
         self.events.as_ref().map_or(0, Pessimist::recorded)
     }

@@ -132,6 +132,14 @@ impl Commits for EventStore {
         }
     }
 
+    #[inline]
+    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+        match self {
+            Self::Loggers(_) => true,
+            Self::Ranks(holdings) => holdings.may_carry(to, has_pending),
+        }
+    }
+
     fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Loggers(_) => true,

@@ -3,10 +3,10 @@
 
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_logging::held::Batch;
+use refrain_logging::held::{Batch, Tolerance};
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// Identifies a batch of a rank.
@@ -23,37 +23,59 @@ struct Account {
     /// The batches that its present life continues from and those that it committed, in order.
     row: Vec<BatchId>,
     life: Incarnation,
-    /// What some rank has held at some time: its death does not count, because the owner gives the
-    /// batch to another rank, and dies with it only where the job stops. TICKET-4
-    held: HashSet<BatchId>,
+    /// By batch, the failure domains in which ranks have held it at some time: a death does not count,
+    /// because the owner gives the batch to another rank, and more die at once only where the job stops.
+    /// TICKET-4
+    held: HashMap<BatchId, BTreeSet<u32>>,
     /// Batches with at most this clock need not be held any more.
     trimmed: Clock,
-    /// Number of batches, from the first one on, that some rank has held at some time.
+    /// Number of batches, from the first one on, that enough ranks have held at some time.
     reached: usize,
 }
 
 impl Account {
-    fn settle(&mut self) {
+    fn settle(&mut self, domains: usize) {
         while let Some(batch) = self.row.get(self.reached)
-            && (batch.last_clock <= self.trimmed || self.held.contains(batch))
+            && self.is_held(batch, domains, None)
         {
             self.reached += 1;
         }
     }
+
+    /// Whether a batch was held in so many domains beside this one, or need not be held.
+    fn is_held(&self, batch: &BatchId, domains: usize, beside: Option<u32>) -> bool {
+        let held = self.held.get(batch).into_iter().flatten();
+        batch.last_clock <= self.trimmed
+            || held.filter(|domain| Some(**domain) != beside).count() >= domains
+    }
 }
 
 /// The accounts of all ranks. Clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HeldLedger {
+    tolerance: Tolerance,
     accounts: Rc<RefCell<BTreeMap<Rank, Account>>>,
 }
 
 impl HeldLedger {
+    /// The accounts of a job in which ranks hold events.
+    pub fn new(tolerance: Tolerance) -> Self {
+        Self {
+            tolerance,
+            accounts: Rc::default(),
+        }
+    }
+
+    /// The deaths at once that the job survives.
+    pub fn tolerance(&self) -> &Tolerance {
+        &self.tolerance
+    }
+
     fn change(&self, rank: Rank, change: impl FnOnce(&mut Account)) {
         let mut accounts = self.accounts.borrow_mut();
         let account = accounts.entry(rank).or_default();
         change(account);
-        account.settle();
+        account.settle(self.tolerance.failures());
     }
 
     /// A life begins to commit a batch.
@@ -71,14 +93,17 @@ impl HeldLedger {
     }
 
     /// Another rank holds these batches of a rank.
-    pub fn holds<'a>(&self, of: Rank, batches: impl Iterator<Item = Batch<'a>>) {
+    pub fn holds<'a>(&self, by: Rank, of: Rank, batches: impl Iterator<Item = Batch<'a>>) {
         let held = batches.map(|batch| BatchId {
             incarnation: batch.incarnation,
             end: batch.end(),
             last_clock: batch.last_clock,
         });
         self.change(of, |account| {
-            account.held.extend(held);
+            let domain = self.tolerance.domain(by);
+            if domain != self.tolerance.domain(of) {
+                held.for_each(|batch| _ = account.held.entry(batch).or_default().insert(domain));
+            }
         });
     }
 
@@ -115,11 +140,25 @@ impl HeldLedger {
         (trimmed > Clock(0)).then_some(trimmed)
     }
 
-    /// The clock of the last determinant before which another rank has held all.
+    /// The clock of the last determinant before which enough ranks have held all.
     pub fn reach(&self, rank: Rank) -> Option<Clock> {
         let accounts = self.accounts.borrow();
         let account = accounts.get(&rank)?;
         let last = account.row.get(account.reached.checked_sub(1)?)?;
         Some(last.last_clock)
+    }
+
+    /// Whether a message to `to` may carry the determinants up to `clock`: its receiver is the last holder
+    /// that they need. CAUSAL-1
+    pub fn may_carry(&self, from: Rank, to: Rank, clock: Clock) -> bool {
+        let others = self.tolerance.failures() - 1;
+        let to = self.tolerance.domain(to);
+        let accounts = self.accounts.borrow();
+        let row = accounts.get(&from).map(|account| (account, &account.row));
+        let is_held = |(account, row): (&Account, &Vec<BatchId>)| {
+            let mut before = row.iter().take_while(|batch| batch.last_clock <= clock);
+            before.all(|batch| account.is_held(batch, others, Some(to)))
+        };
+        to != self.tolerance.domain(from) && row.is_none_or(is_held)
     }
 }

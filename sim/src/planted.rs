@@ -126,6 +126,10 @@ pub enum Planted {
     StaleDown,
     /// The gate of a later life never closes.
     GateOpenLater,
+    /// A batch counts as stable with one holder, where several deaths at once are to be survived. TICKET-1
+    HeldByOne,
+    /// The holder of a batch may be of the set of its owner. TICKET-1
+    HeldInSet,
     /// A rank does not give away again what a dead rank held of it. TICKET-4
     HoldersForgotten,
     /// A later life numbers its determinants as its earlier life did. TICKET-3
@@ -238,6 +242,8 @@ impl Planted {
         ),
         known(Planted::ResultsForgotten, "results-forgotten", 1000),
         known(Planted::FinishedEarly, "finished-early", 500),
+        known(Planted::HeldByOne, "held-by-one", 4000),
+        known(Planted::HeldInSet, "held-in-set", 4000),
         known(Planted::HoldersForgotten, "holders-forgotten", 4000),
         known(Planted::TicketsReused, "tickets-reused", 200),
         known(Planted::CarriedOnce, "carried-once", 100),

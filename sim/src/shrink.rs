@@ -193,6 +193,10 @@ fn without_rank(plan: &mut Plan, gone: Rank, heir: Option<Rank>) {
         Some(Rank(rank.0 - u32::from(rank > gone)))
     };
     plan.ranks -= 1;
+    if !plan.set_of_rank.is_empty() {
+        plan.set_of_rank.remove(gone.index());
+    }
+    plan.fit_tolerance();
     for round in &mut plan.rounds {
         let renamed = round.messages.iter().filter_map(|message| {
             let (from, to) = (new_name(message.from)?, new_name(message.to)?);

@@ -151,6 +151,11 @@ pub trait Protocol {
         false
     }
 
+    /// Whether a message to this rank may leave before the events that it carries are stable. CAUSAL-1
+    fn may_carry(&self, _to: Rank) -> bool {
+        true
+    }
+
     /// Number of events that are not stable when the engine begins. Called once.
     fn unstable_at_start(&self) -> u64 {
         0

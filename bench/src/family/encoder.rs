@@ -6,7 +6,7 @@ use refrain_logging::EventStore;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
-use refrain_logging::held::{Gives, Holdings};
+use refrain_logging::held::{Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 use std::collections::HashMap;
@@ -125,7 +125,14 @@ fn at_logger(determinants: u64, peers: u64, ranks: u64) -> f64 {
 
 /// Two ranks: the first has all events, the second confirms them.
 fn at_ranks(gives: Gives, determinants: u64, peers: u64, ranks: u64) -> f64 {
-    let holdings = |rank| Holdings::new(gives, (rank, Incarnation(0)), 2, None);
+    let holdings = |rank| {
+        Holdings::new(
+            (gives, Tolerance::default()),
+            (rank, Incarnation(0)),
+            2,
+            None,
+        )
+    };
     let mut events = Pessimist::new(identity(OWN), EventIndex(0), holdings(OWN));
     let mut peer = holdings(PEER);
     let iterations = iterations(determinants);

@@ -28,7 +28,7 @@ pub fn job(
 ) -> (Job, Expected) {
     let mut prng = Prng::new(combine(&[seed, number]));
     let protocol = prng.pick(protocols);
-    let is_one_at_a_time = protocol.deaths_at_once_max().is_some();
+    let is_one_at_a_time = protocol.holds_events_at_ranks();
     let ranks_min = 1 + u32::from(is_one_at_a_time);
     let ranks = prng.between(ranks_min as usize, ranks_max.max(ranks_min) as usize) as u32;
     let only_clocks = fabric.starts_with("ofi");

@@ -12,6 +12,7 @@ use refrain_launch::{
     HostSlots, Kill, KillRandom, NotAHost, Pause, RANKS_MAX, SetsSpec, parse_hosts, read_hostfile,
     size,
 };
+use refrain_logging::held::Tolerance;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -214,6 +215,10 @@ pub struct Events {
     /// tcp:HOST:PORT, `,` between shards, `+` between replicas.
     #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = events::loggers)]
     pub event_loggers: Loggers,
+    /// With ticket and causal: how many ranks, or correlated sets, may be dead at once. So many
+    /// others hold each event [default: 1].
+    #[arg(long, value_name = "F", value_parser = clap::value_parser!(u32).range(1..=Tolerance::FAILURES_MAX as i64))]
+    pub causal_f: Option<u32>,
     /// Event loggers per started shard; each event is sent to all of them.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = replicas)]
     pub event_replicas: u32,

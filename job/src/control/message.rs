@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 17;
+pub const CONTROL_VERSION: u8 = 18;
 
 /// Maximum number of bytes in one part of the events that a rank holds of another.
 pub const HELD_BYTES_MAX: usize = 512 << 10;
@@ -116,8 +116,11 @@ pub enum ToLauncher {
         /// No more parts follow.
         is_last: bool,
     },
-    /// What a dead life held of this rank has other holders; of an own life: this one, the next, has
-    /// joined. TICKET-4
+    /// This life has joined a job in which ranks hold events: from now on it hears of deaths, and answers.
+    /// Answered with [`ToRank::JoinedNoted`]: before, it holds nothing. TICKET-2
+    Joined,
+    /// What a dead life held of this rank has other holders; of the last own life: the events of this
+    /// rank have as many holders again. TICKET-4
     Restored {
         /// The rank of that life.
         rank: u32,
@@ -340,7 +343,12 @@ pub enum ToRank {
         part: Vec<u8>,
     },
     /// The end of the answer to [`ToLauncher::CollectEvents`].
-    AllHeld,
+    AllHeld {
+        /// Holders that have died since they answered: they do not hold it any more.
+        dead: Vec<u32>,
+    },
+    /// The answer to [`ToLauncher::Joined`].
+    JoinedNoted,
     /// Checkpoint request to this rank. In a set, all members keep their messages. SET-2
     CheckpointWanted,
     /// A round of checkpoints of this rank's set begins: answered with [`ToLauncher::Keeping`]. SET-2
@@ -519,6 +527,8 @@ mod tests {
             (any::<u64>(), any::<bool>())
                 .prop_map(|(round, is_complete)| ToRank::RoundEnds { round, is_complete }),
             Just(ToRank::AskStatus),
+            prop::collection::vec(any::<u32>(), 0..4).prop_map(|dead| ToRank::AllHeld { dead }),
+            Just(ToRank::JoinedNoted),
             any::<String>().prop_map(ToRank::Stop),
         ]
     }
@@ -568,13 +578,13 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x11\x01\x53\0\0\0".as_slice(),
+            b"RJ\x12\x01\x54\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
-            b"\0\0\0\0\0",
+            b"\0\0\0\0\0\0",
         ]
         .concat();
         let mut frame = BytesMut::new();

@@ -419,9 +419,30 @@ impl ControlPlane {
                     Some((last, bytes)) if last.0 == holder => bytes.extend(part),
                     _ => held.push((Rank(holder), part)),
                 },
-                ToRank::AllHeld => return Ok(held),
+                ToRank::AllHeld { dead } => {
+                    let own = self.rank();
+                    for (holder, _) in &mut held {
+                        if dead.contains(&holder.0) {
+                            *holder = own;
+                        }
+                    }
+                    return Ok(held);
+                }
                 other => return Err(out_of_turn(ATTEMPTED, &other)),
             }
+        }
+    }
+
+    /// Tells that this life has joined a job in which ranks hold events for each other. TICKET-2
+    ///
+    /// # Errors
+    /// As [`fence`](Self::fence).
+    pub fn tell_joined(&mut self) -> Result<(), JobError> {
+        const ATTEMPTED: &str = "joining the ranks that hold events";
+        self.send(ATTEMPTED, &ToLauncher::Joined, None)?;
+        match self.receive(ATTEMPTED)?.0 {
+            ToRank::JoinedNoted => Ok(()),
+            other => Err(out_of_turn(ATTEMPTED, &other)),
         }
     }
 

@@ -56,8 +56,8 @@ pub struct Collected {
     pub floor: EventIndex,
     /// Its batches in order.
     pub row: Row,
-    /// The holder of each.
-    pub holders: Vec<Rank>,
+    /// The holders of each.
+    pub holders: Vec<Vec<Rank>>,
     /// One past the last determinant.
     pub end: EventIndex,
 }
@@ -98,7 +98,12 @@ impl Collected {
                 life = batch.incarnation;
                 collected.end = batch.end();
                 collected.row.push(&batch);
-                collected.holders.push(holder);
+                collected.holders.push(vec![holder]);
+            } else if batch.end() == collected.end
+                && batch.incarnation == life
+                && let Some(holders) = collected.holders.last_mut()
+            {
+                holders.push(holder);
             }
         }
         Ok(collected)

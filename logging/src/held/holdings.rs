@@ -5,9 +5,11 @@ use super::attachment::{Incoming, Scratch, Writer};
 use super::batch::Batch;
 use super::collected::{Collected, Floor, answer};
 use super::counts::HeldCounts;
+use super::holders::{Holders, bits};
 use super::lane::{Lane, Message, Taken};
 use super::recent::{Made, Recent};
 use super::row::{Place, Row};
+use super::tolerance::Tolerance;
 use crate::determinant::batch::{BatchHeader, HEADER_BYTES};
 use crate::determinant::{EventIndex, Match};
 use crate::pessimist::Commits;
@@ -20,20 +22,25 @@ pub(crate) struct Waiting {
     pub end: EventIndex,
     /// In the row of own batches.
     pub place: Place,
-    /// Another rank has confirmed it.
-    pub is_held: bool,
-    /// It was given to the next rank because something waits for it. CAUSAL-3
+    /// In which places of its holders there are ranks that have confirmed it, as bits.
+    pub confirmed: u8,
+    /// It was given to other ranks because something waits for it. CAUSAL-3
     pub is_pressed: bool,
 }
 
 impl Waiting {
-    pub(crate) fn new(batch: &Batch<'_>, place: Place, is_held: bool) -> Self {
+    pub(crate) fn new(batch: &Batch<'_>, place: Place, confirmed: u8) -> Self {
         Self {
             end: batch.end(),
             place,
-            is_held,
+            confirmed,
             is_pressed: false,
         }
+    }
+
+    /// Whether the holder in this place has confirmed it.
+    pub(crate) fn is_confirmed(&self, place: usize) -> bool {
+        self.confirmed & 1 << place != 0
     }
 }
 
@@ -70,29 +77,29 @@ pub enum Gives {
 pub(crate) struct Peer {
     pub is_live: bool,
     /// It still holds what an earlier life of this rank has given it.
-    has_held: bool,
+    pub has_held: bool,
     lane: Lane,
     /// What it was given and has not confirmed, in this order.
-    given: VecDeque<Taken>,
+    pub given: VecDeque<Taken>,
     /// Number of these since the start, and of those confirmed or given to another rank since.
-    counts: (u64, u64),
+    pub counts: (u64, u64),
     /// What messages carried to it and from it over this connection.
     pub carried: Carried,
     /// The newest floor that it was told over this connection.
-    told: EventIndex,
+    pub told: EventIndex,
     /// What this rank has taken last of it and has not confirmed.
     to_confirm: Option<Taken>,
     /// It is in the queue of those to which there is something to tell.
     is_queued: bool,
 }
 
-/// What another rank held of this one when it died, on its way to other holders.
+/// What a dead life held of this rank, on its way to other holders.
 #[derive(Clone, Debug, Hash)]
-struct Restoring {
-    rank: Rank,
-    incarnation: Incarnation,
-    /// By peer, how many batches have to be confirmed. `None`: no other rank lives.
-    until: Option<Vec<u64>>,
+pub(super) struct Restoring {
+    pub rank: Rank,
+    pub incarnation: Incarnation,
+    /// By peer, how many batches have to be confirmed. `None`: too few other ranks live.
+    pub until: Option<Vec<u64>>,
 }
 
 /// Where the determinants of one rank are, and those that it holds of others.
@@ -100,7 +107,10 @@ struct Restoring {
 pub struct Holdings {
     pub(crate) rank: Rank,
     pub(crate) incarnation: Incarnation,
-    gives: Gives,
+    pub(crate) gives: Gives,
+    pub(crate) tolerance: Tolerance,
+    /// Messages to all ranks may carry batches, and none waits for holders. CAUSAL-1
+    pub(crate) carries_freely: bool,
     /// The sender of the newest message that was matched.
     pub(crate) sender: Option<Rank>,
     pub(crate) peers: Vec<Peer>,
@@ -108,10 +118,10 @@ pub struct Holdings {
     pub(crate) own: Row,
     /// Those behind them. They are empty where batches are given at once.
     pub(crate) recent: Recent,
-    /// The holder of each in `own`; this rank itself: none yet.
-    pub(crate) holders: Vec<Rank>,
+    /// The holders of each in `own`.
+    pub(crate) holders: Holders,
     /// The first own determinant that was not trimmed, and the clock up to which they were.
-    floor: (EventIndex, Clock),
+    pub(super) floor: (EventIndex, Clock),
     /// Those in `own` that are not stable, the last ones.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) stable: EventIndex,
@@ -123,7 +133,9 @@ pub struct Holdings {
     pub(crate) scratch: Scratch,
     /// Why an attachment that was taken earlier could not be read, until that is reported.
     pub(crate) unreadable: Option<&'static str>,
-    restoring: Vec<Restoring>,
+    pub(super) restoring: Vec<Restoring>,
+    /// One past what holders had of the last life of this rank, until that has enough holders again.
+    pub(super) earlier: Option<(EventIndex, Incarnation)>,
     pub(crate) counts: HeldCounts,
 }
 
@@ -131,7 +143,7 @@ impl Holdings {
     /// The holdings of a rank of a job with `size` ranks. `collected`: what holders gave to a later
     /// life; a first one begins with nothing, and with its peers connected.
     pub fn new(
-        gives: Gives,
+        (gives, tolerance): (Gives, Tolerance),
         (rank, incarnation): (Rank, Incarnation),
         size: u32,
         collected: Option<Collected>,
@@ -149,32 +161,36 @@ impl Holdings {
             is_queued: false,
         };
         let collected = collected.unwrap_or_default();
-        // What only this rank's own earlier lives had has no holder. CAUSAL-4
-        let first = collected.holders.iter().position(|holder| *holder == rank);
-        let first = first.unwrap_or(collected.holders.len());
-        let mut own = Row::default();
+        let (mut own, mut holders) = (Row::default(), Holders::new(rank, &tolerance));
         let mut waiting = VecDeque::new();
-        let mut stable = collected.floor;
-        for (at, batch) in collected.row.batches().enumerate() {
+        let (mut stable, mut held) = (collected.floor, collected.floor);
+        for (batch, of_batch) in collected.row.batches().zip(collected.holders) {
             let place = own.end();
             own.push(&batch);
-            match at < first {
-                true => stable = batch.end(),
-                false => {
-                    let is_held = collected.holders[at] != rank;
-                    waiting.push_back(Waiting::new(&batch, place, is_held));
-                }
+            let confirmed = holders.push(&tolerance, of_batch);
+            // What only this rank's own earlier lives had has no holder. CAUSAL-4
+            if confirmed != 0 {
+                held = batch.end();
+            }
+            // What has too few holders waits for others, and with it what follows. TICKET-4
+            if waiting.is_empty() && confirmed == bits(tolerance.failures()) {
+                stable = batch.end();
+            } else {
+                waiting.push_back(Waiting::new(&batch, place, confirmed));
             }
         }
+        let before = incarnation.0.checked_sub(1).filter(|_| !is_first);
         Self {
             rank,
             incarnation,
+            carries_freely: tolerance.failures() == 1 && !tolerance.has_sets(),
             gives,
+            tolerance,
             sender: None,
             peers: (0..size).map(peer).collect(),
             own,
             recent: Recent::default(),
-            holders: collected.holders,
+            holders,
             floor: (collected.floor, Clock(0)),
             waiting,
             stable,
@@ -184,6 +200,7 @@ impl Holdings {
             scratch: Scratch::default(),
             unreadable: None,
             restoring: Vec::new(),
+            earlier: before.map(|before| (held, Incarnation(before))),
             counts: HeldCounts::default(),
         }
     }
@@ -223,51 +240,6 @@ impl Holdings {
         self.counts
     }
 
-    /// A life of a peer is over and fenced: [`Holdings::next_restored`] tells when what it held of
-    /// this rank has another holder. TICKET-4
-    pub fn note_death(&mut self, rank: Rank, incarnation: Incarnation) {
-        self.restoring.push(Restoring {
-            rank,
-            incarnation,
-            until: self.is_any_live().then(|| self.given()),
-        });
-    }
-
-    /// A dead life whose loss this rank has made good.
-    pub fn next_restored(&mut self) -> Option<(Rank, Incarnation)> {
-        let is_over = |it: &Restoring| {
-            let mut peers = self.peers.iter().zip(it.until.iter().flatten());
-            it.until.is_some() && peers.all(|(peer, until)| peer.counts.1 >= *until)
-        };
-        let over = self.restoring.iter().position(is_over)?;
-        let Restoring {
-            rank, incarnation, ..
-        } = self.restoring.swap_remove(over);
-        Some((rank, incarnation))
-    }
-
-    fn given(&self) -> Vec<u64> {
-        self.peers.iter().map(|peer| peer.counts.0).collect()
-    }
-
-    fn is_any_live(&self) -> bool {
-        self.peers.iter().any(|peer| peer.is_live)
-    }
-
-    /// The rank that is to hold the next batch: `wanted`, or the next one that lives. `wanted`
-    /// itself if none lives: it gets the batch when it is back. TICKET-1
-    pub(crate) fn holder(&self, wanted: Rank) -> Rank {
-        let size = self.peers.len() as u32;
-        let mut after = (0..size).map(|step| Rank((wanted.0 + step) % size));
-        let live = after.find(|rank| self.peers[rank.index()].is_live);
-        live.unwrap_or(wanted)
-    }
-
-    /// The rank next to this one.
-    pub(crate) fn next_rank(&self) -> Rank {
-        Rank((self.rank.0 + 1) % self.peers.len() as u32)
-    }
-
     pub(crate) fn say(&mut self, to: Rank, message: Message<'_>) {
         let peer = &mut self.peers[to.index()];
         peer.lane.say(message);
@@ -275,50 +247,6 @@ impl Holdings {
             peer.is_queued = true;
             self.queue.push_back(to);
         }
-    }
-
-    pub(crate) fn give(&mut self, to: Rank, batch: Batch<'_>) {
-        if self.peers[to.index()].is_live {
-            self.counts.given += u64::from(batch.count);
-            self.say(to, Message::Hold(batch));
-            let (incarnation, end) = (batch.incarnation, batch.end());
-            self.await_of(to, Taken::Batch { incarnation, end });
-        }
-    }
-
-    fn await_of(&mut self, peer: Rank, taken: Taken) {
-        let peer = &mut self.peers[peer.index()];
-        peer.given.push_back(taken);
-        peer.counts.0 += 1;
-    }
-
-    /// Gives `to` the batches that no rank holds any more, or yet. `new`: a rank that was just
-    /// connected. TICKET-4
-    fn give_lost(&mut self, to: Rank, new: Option<Rank>) {
-        let own = core::mem::take(&mut self.own);
-        for (at, batch) in own.batches().enumerate() {
-            let holder = self.holders[at];
-            let Peer {
-                is_live, has_held, ..
-            } = self.peers[holder.index()];
-            let waits = self.waiting_at(batch.end());
-            let was_given = waits.is_none_or(|waiting| waiting.is_held);
-            let holds = is_live && new != Some(holder) || has_held && was_given;
-            if !holds {
-                self.holders[at] = to;
-                if let Some(waiting) = self.waiting_at(batch.end()) {
-                    waiting.is_held = false;
-                }
-                self.give(to, batch);
-            }
-        }
-        self.own = own;
-    }
-
-    /// The own batch that ends there, if it is not stable.
-    fn waiting_at(&mut self, end: EventIndex) -> Option<&mut Waiting> {
-        let place = self.waiting.binary_search_by_key(&end, |it| it.end);
-        place.ok().map(|place| &mut self.waiting[place])
     }
 
     /// A peer has confirmed what it was given up to this. GATE-3: of which life, and which batch.
@@ -341,20 +269,10 @@ impl Holdings {
         self.settle();
     }
 
-    /// The unstable batch at this place has a holder.
-    pub(crate) fn is_held_by(&mut self, place: usize, by: Rank) {
-        self.waiting[place].is_held = true;
-        // The unstable batches are the last of all.
-        let at = self.holders.len() - self.waiting.len() + place;
-        if self.holders[at] == self.rank {
-            self.holders[at] = by;
-        }
-    }
-
     /// Batches become stable in their order. TICKET-1
     pub(crate) fn settle(&mut self) {
         while let Some(first) = self.waiting.front()
-            && first.is_held
+            && first.confirmed == bits(self.tolerance.failures())
         {
             self.stable = first.end;
             self.waiting.pop_front();
@@ -397,21 +315,22 @@ impl Holdings {
 
 impl Commits for Holdings {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if self.gives == Gives::WithMessages {
+        if self.takes_matches() {
             let payload = &batch[HEADER_BYTES..header.batch_bytes()];
             return self.push_recent(Made::new(header, payload, None));
         }
         let batch = Batch::of(header, batch);
-        let holder = self.ticket_holder();
-        let waiting = Waiting::new(&batch, self.own.end(), false);
+        let waiting = Waiting::new(&batch, self.own.end(), 0);
         self.own.push(&batch);
-        self.holders.push(holder);
+        let at = self.holders.len();
+        self.holders.push(&self.tolerance, []);
         self.waiting.push_back(waiting);
-        self.give(holder, batch);
+        self.give_to_missing(at, batch, self.ticket_holder());
     }
 
     fn takes_matches(&self) -> bool {
-        self.gives == Gives::WithMessages
+        // Above one failure batches need holders before a message leaves.
+        self.gives == Gives::WithMessages && self.tolerance.failures() == 1
     }
 
     fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
@@ -428,7 +347,7 @@ impl Commits for Holdings {
 
     fn is_instant(&self) -> bool {
         // An early commit gains nothing where messages carry the batches.
-        self.gives == Gives::WithMessages
+        self.takes_matches()
     }
 
     fn press(&mut self) {
@@ -444,6 +363,11 @@ impl Commits for Holdings {
 
     fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
         self.carry_to(carriage, out)
+    }
+
+    #[inline]
+    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+        self.carries_freely || self.may_carry_to(to, has_pending)
     }
 
     #[inline]
@@ -470,16 +394,17 @@ impl Commits for Holdings {
     fn trim(&mut self, before: Clock) {
         self.store_recent(true);
         let own = core::mem::take(&mut self.own);
-        let holders = core::mem::take(&mut self.holders);
+        let none = Holders::new(self.rank, &self.tolerance);
+        let holders = core::mem::replace(&mut self.holders, none);
         let stable = holders.len() - self.waiting.len();
-        for (at, (batch, holder)) in own.batches().zip(holders).enumerate() {
+        for (at, batch) in own.batches().enumerate() {
             if let Some(waiting) = at.checked_sub(stable) {
                 self.waiting[waiting].place = self.own.end();
             } else if batch.last_clock <= before {
                 continue;
             }
             self.own.push(&batch);
-            self.holders.push(holder);
+            self.holders.push_of(&holders, at);
         }
         let first = self.own.batches().next().map(|batch| batch.first);
         let next = self.waiting.back().map_or(self.stable, |last| last.end);
@@ -535,8 +460,7 @@ impl Commits for Holdings {
         dead.is_queued = false;
         self.queue.retain(|queued| *queued != peer);
         // TICKET-4
-        let heir = self.holder(peer);
-        self.give_lost(heir, None);
+        self.give_lost(peer, None);
     }
 
     fn connected(&mut self, peer: Rank) {
@@ -545,12 +469,7 @@ impl Commits for Holdings {
         }
         self.store_recent(true);
         self.peers[peer.index()].is_live = true;
-        self.tell_floor(peer);
-        self.give_lost(peer, Some(peer));
-        let given = self.given();
-        for restoring in &mut self.restoring {
-            restoring.until.get_or_insert_with(|| given.clone());
-        }
+        self.give_to_connected(peer);
     }
 
     fn explain(&self) -> Option<String> {
@@ -558,24 +477,7 @@ impl Commits for Holdings {
         let holder = self.peers.iter().position(waits);
         Some(match holder {
             Some(rank) => format!("rank {rank} has not confirmed that it holds them"),
-            None => "no other rank is there to hold them".into(),
+            None => "too few other ranks are there to hold them".into(),
         })
-    }
-}
-
-impl Holdings {
-    /// A later life cannot do without the floor: it would take trimmed batches for missing ones.
-    /// So peers confirm it, too. TICKET-3, TICKET-4
-    fn tell_floor(&mut self, to: Rank) {
-        let (first, before) = self.floor;
-        let peer = &mut self.peers[to.index()];
-        if peer.is_live && first > peer.told {
-            peer.told = first;
-            let made = self.own.batches().next();
-            let life = made.map_or(self.incarnation, |batch| batch.incarnation);
-            let floor = Floor { first, life };
-            self.say(to, Message::Trim { before, floor });
-            self.await_of(to, Taken::Floor(first));
-        }
     }
 }

@@ -2,10 +2,11 @@
 //! for its next life, and knows when each loss is made good.
 //!
 //! Survivors answer in any order, some after another death; a next life may ask before or after. A
-//! rank counts as *gone* from its death until its next life has its events and has joined, and every
-//! survivor has given what the dead life held of it to another rank: more ranks gone at once than a
-//! protocol stands end the job. TICKET-2, TICKET-4
+//! rank counts as *gone* from its death until its next life has joined and its events have as many holders
+//! again, and every survivor has given what the dead life held of it to another rank: more failure domains
+//! with ranks that are gone than the job tolerates end it. TICKET-2, TICKET-4
 
+use super::tolerance::Tolerance;
 use refrain_ring::{Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +18,20 @@ struct Loss {
     awaited: BTreeSet<Rank>,
     /// What others hold of it, by holder.
     held: BTreeMap<Rank, Vec<u8>>,
+    /// Holders that have died since they answered.
+    dead: BTreeSet<Rank>,
     /// Its next life has asked.
     is_asked: bool,
     /// Its next life has the answers.
     is_answered: bool,
+    /// Its next life has joined: before, it waits for all others, holds nothing, and answers nothing.
+    has_joined: bool,
     /// Ranks that have not made their part of the loss good; the rank itself: its next life has not
-    /// joined, waits for all others, and answers nothing.
+    /// joined, or its events have too few holders.
     to_restore: BTreeSet<Rank>,
+    /// Ranks that are gone, too, and of whose events it may have held some: their next lives make that part
+    /// good.
+    left: BTreeSet<Rank>,
 }
 
 /// What other ranks hold of a dead rank, for its next life.
@@ -33,23 +41,36 @@ pub struct Answers {
     pub rank: Rank,
     /// What each holder holds.
     pub held: Vec<(Rank, Vec<u8>)>,
+    /// The holders that have died since they answered.
+    pub dead: Vec<Rank>,
+}
+
+impl Answers {
+    /// What each holder holds, for [`Collected::of`](super::Collected::of): what dead ones held counts as held
+    /// by nobody but the rank itself.
+    pub fn by_living(&self) -> impl Iterator<Item = (Rank, &[u8])> {
+        self.held.iter().map(|(holder, held)| {
+            let is_dead = self.dead.contains(holder);
+            (if is_dead { self.rank } else { *holder }, held.as_slice())
+        })
+    }
 }
 
 /// The events that the ranks of a job hold for each other.
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Losses {
-    /// Ranks that may be gone at once. `None`: ranks hold no events.
-    gone_max: Option<usize>,
+    /// `None`: ranks hold no events.
+    tolerance: Option<Tolerance>,
     /// All ranks have joined: before, no rank holds anything.
     is_begun: bool,
     losses: BTreeMap<Rank, Loss>,
 }
 
 impl Losses {
-    /// `gone_max`: how many ranks may be gone at once. `None`: ranks hold no events.
-    pub fn new(gone_max: Option<usize>) -> Self {
+    /// `None`: ranks hold no events.
+    pub fn new(tolerance: Option<Tolerance>) -> Self {
         Self {
-            gone_max,
+            tolerance,
             ..Self::default()
         }
     }
@@ -57,6 +78,9 @@ impl Losses {
     /// All ranks have joined the job.
     pub fn begin(&mut self) {
         self.is_begun = true;
+        for loss in self.losses.values_mut() {
+            loss.has_joined = true;
+        }
     }
 
     /// A life of `rank` is over, and `survivors` were told.
@@ -69,31 +93,38 @@ impl Losses {
         incarnation: Incarnation,
         survivors: impl IntoIterator<Item = Rank>,
     ) -> Result<(), Vec<Rank>> {
-        let Some(gone_max) = self.gone_max.filter(|_| self.is_begun) else {
+        let Some(tolerance) = self.tolerance.as_ref().filter(|_| self.is_begun) else {
             return Ok(());
         };
-        // Also those that this rank was to make good: it cannot any more.
         let is_gone = |(of, loss): (&Rank, &Loss)| loss.is_gone().then_some(*of);
         let mut gone: BTreeSet<_> = self.losses.iter().filter_map(is_gone).collect();
         gone.insert(rank);
+        let is_too_much = tolerance.domains(gone.iter().copied()) > tolerance.failures();
         for loss in self.losses.values_mut() {
             // A part of an answer is none.
             if loss.awaited.remove(&rank) {
                 loss.held.remove(&rank);
+            } else if loss.held.contains_key(&rank) {
+                loss.dead.insert(rank);
             }
-            loss.to_restore.remove(&rank);
+            // What it was to make good is left to its next life.
+            if loss.to_restore.remove(&rank) {
+                loss.left.insert(rank);
+            }
         }
-        // A rank that is itself still collecting holds nothing, and answers only later.
-        let collects = |of: &Rank| self.losses.get(of).is_some_and(|loss| !loss.is_answered);
-        let survivors: BTreeSet<_> = survivors.into_iter().filter(|of| !collects(of)).collect();
+        let joins = |of: &Rank| self.losses.get(of).is_some_and(|loss| !loss.has_joined);
+        let survivors: BTreeSet<_> = survivors.into_iter().filter(|of| !joins(of)).collect();
+        let is_away = |(of, loss): (&Rank, &Loss)| loss.is_away(*of).then_some(*of);
+        let away = self.losses.iter().filter_map(is_away);
         let loss = Loss {
             incarnation,
+            left: away.filter(|of| *of != rank).collect(),
             awaited: survivors.clone(),
             to_restore: survivors.into_iter().chain([rank]).collect(),
             ..Loss::default()
         };
         self.losses.insert(rank, loss);
-        match gone.len() > gone_max {
+        match is_too_much {
             true => Err(gone.into_iter().collect()),
             false => Ok(()),
         }
@@ -118,12 +149,25 @@ impl Losses {
         self.losses.entry(rank).or_default().is_asked = true;
     }
 
+    /// The next life of a rank has joined: from now on it hears of deaths, and answers.
+    pub fn joined(&mut self, rank: Rank) {
+        if let Some(loss) = self.losses.get_mut(&rank) {
+            loss.has_joined = true;
+        }
+    }
+
     /// What a dead life held of `holder` has another holder. `holder` of an own life: the next one
-    /// has joined.
+    /// has joined, and its events have as many holders again.
     pub fn restored(&mut self, holder: Rank, of: (Rank, Incarnation)) {
         let loss = self.losses.get_mut(&of.0);
-        if let Some(loss) = loss.filter(|loss| loss.incarnation == of.1) {
-            loss.to_restore.remove(&holder);
+        let Some(loss) = loss.filter(|loss| loss.incarnation == of.1) else {
+            return;
+        };
+        loss.to_restore.remove(&holder);
+        if holder == of.0 {
+            for loss in self.losses.values_mut() {
+                loss.left.remove(&holder);
+            }
         }
     }
 
@@ -137,16 +181,21 @@ impl Losses {
         let is_ready = |loss: &Loss| loss.is_asked && loss.awaited.is_empty();
         let (rank, loss) = self.losses.iter_mut().find(|(_, loss)| is_ready(loss))?;
         (loss.is_asked, loss.is_answered) = (false, true);
-        let held = core::mem::take(&mut loss.held);
         Some(Answers {
             rank: *rank,
-            held: held.into_iter().collect(),
+            held: core::mem::take(&mut loss.held).into_iter().collect(),
+            dead: core::mem::take(&mut loss.dead).into_iter().collect(),
         })
     }
 }
 
 impl Loss {
     fn is_gone(&self) -> bool {
-        !self.is_answered || !self.to_restore.is_empty()
+        !self.is_answered || !self.to_restore.is_empty() || !self.left.is_empty()
+    }
+
+    /// Whether the rank's next life has not joined, or its events have too few holders.
+    fn is_away(&self, rank: Rank) -> bool {
+        !self.is_answered || self.to_restore.contains(&rank)
     }
 }

@@ -3,7 +3,7 @@
 use refrain_logging::LeftInLogs;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
-use refrain_logging::held::{Collected, Gives, Holdings};
+use refrain_logging::held::{Collected, Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 
@@ -18,7 +18,12 @@ pub fn life(rank: u32, incarnation: u32, ranks: u32, collected: Option<Collected
         incarnation: of.1,
     };
     let next = collected.as_ref().map_or(EventIndex(0), |it| it.end);
-    let holdings = Holdings::new(Gives::WithMessages, of, ranks, collected);
+    let holdings = Holdings::new(
+        (Gives::WithMessages, Tolerance::default()),
+        of,
+        ranks,
+        collected,
+    );
     Pessimist::after_unstable(identity, next, holdings)
 }
 
@@ -173,8 +178,8 @@ fn a_later_life_takes_what_its_earlier_life_carried_and_gives_it_away() {
     job[0] = life(0, 1, 3, Some(collected));
     assert_eq!(
         stable_end(&mut job, 0),
-        EventIndex(0),
-        "only its log has some of it"
+        EventIndex(1),
+        "only its log has the second one"
     );
     for survivor in [1, 2] {
         job[survivor].commits_mut().connected(Rank(0));

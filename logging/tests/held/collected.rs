@@ -168,8 +168,11 @@ impl Owner {
         let end = expected.last().map_or(self.floor(), Stored::end);
         assert_eq!(collected.end.0, end);
         assert_eq!(collected.holders.len(), expected.len());
-        for (holder, batch) in collected.holders.iter().zip(&expected) {
-            assert!(self.holders[holder.index()].held.contains(batch));
+        for (holders, batch) in collected.holders.iter().zip(&expected) {
+            for (at, holder) in self.holders.iter().enumerate() {
+                let is_holder = holders.contains(&Rank(at as u32));
+                assert_eq!(is_holder, holder.held.contains(batch));
+            }
         }
         self.life += 1;
         self.list = expected;
@@ -347,5 +350,5 @@ fn collected_batches_are_sealed_as_loggers_store_them() {
         (Incarnation(1), EventIndex(1), vec![1, 1]),
     ];
     assert_eq!(is, expected);
-    assert_eq!(collected.holders, [Rank(1), Rank(1)]);
+    assert_eq!(collected.holders, [[Rank(1)], [Rank(1)]]);
 }

@@ -1,6 +1,6 @@
 //! What the launcher knows of deaths: answers, and ranks that are gone. TICKET-2, TICKET-4
 
-use refrain_logging::held::{Answers, Losses};
+use refrain_logging::held::{Answers, Losses, Tolerance};
 use refrain_ring::{Incarnation, Rank};
 
 /// What a rank holds of a dead one, for these tests.
@@ -13,7 +13,7 @@ struct Launcher(Losses);
 
 impl Launcher {
     fn new(gone_max: usize) -> Self {
-        let mut losses = Losses::new(Some(gone_max));
+        let mut losses = Losses::new(Some(Tolerance::new(gone_max, &[])));
         losses.begin();
         Self(losses)
     }
@@ -36,6 +36,7 @@ impl Launcher {
 
     /// The next life of a rank has joined.
     fn joined(&mut self, rank: u32, life: u32) {
+        self.0.joined(Rank(rank));
         self.restored(rank, rank, life);
     }
 
@@ -45,7 +46,10 @@ impl Launcher {
 
     /// The next answers: the rank, and the holders, each of which must have given what it holds.
     fn next_answers(&mut self) -> Option<(u32, Vec<u32>)> {
-        let Answers { rank, held: all } = self.0.next_answers()?;
+        let answers = self.0.next_answers()?;
+        let Answers {
+            rank, held: all, ..
+        } = answers.clone();
         let holders = all.iter().map(|(holder, bytes)| {
             assert_eq!(bytes, &held(holder.0), "of rank {holder}");
             holder.0
@@ -142,6 +146,7 @@ fn a_survivor_that_holds_nothing_answers_too() {
     let answers = Answers {
         rank: Rank(0),
         held: vec![(Rank(1), vec![])],
+        dead: vec![],
     };
     assert_eq!(launcher.0.next_answers(), Some(answers));
 }
@@ -159,7 +164,8 @@ fn a_survivor_that_dies_before_it_answered_is_not_awaited() {
     assert_eq!(launcher.next_answers(), Some((0, vec![2])));
 }
 
-/// What it held is in the answer, though it died since.
+/// What it held is in the answer, though it died since: nobody but the next life holds that any more.
+// TICKET-2 TICKET-4
 #[test]
 fn a_survivor_that_dies_behind_its_answer_has_answered() {
     let mut launcher = Launcher::new(2);
@@ -168,7 +174,11 @@ fn a_survivor_that_dies_behind_its_answer_has_answered() {
     launcher.died(1, 0, &[2]).unwrap();
     launcher.asked(0);
     launcher.answered(2, 0, 0);
-    assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
+    let mut clone = Launcher(launcher.0.clone());
+    assert_eq!(clone.next_answers(), Some((0, vec![1, 2])));
+    let answers = launcher.0.next_answers().unwrap();
+    let holders: Vec<_> = answers.by_living().map(|(holder, _)| holder.0).collect();
+    assert_eq!(holders, [0, 2]);
 }
 
 /// The first part alone could not be read.
@@ -320,6 +330,52 @@ fn a_rank_that_collects_is_not_awaited() {
     assert_eq!(launcher.next_answers(), Some((0, vec![2])));
 }
 
+/// It waits for the next life of the rank that died, holds nothing, and would not answer.
+// TICKET-2
+#[test]
+fn a_rank_that_joins_is_not_awaited() {
+    let mut launcher = Launcher::new(2);
+    launcher.died(0, 0, &[1, 2]).unwrap();
+    launcher.asked(0);
+    launcher.answered(1, 0, 0);
+    launcher.answered(2, 0, 0);
+    assert_eq!(launcher.next_answers(), Some((0, vec![1, 2])));
+    let mut has_joined = Launcher(launcher.0.clone());
+    has_joined.0.joined(Rank(0));
+    for (mut launcher, is_awaited) in [(launcher, false), (has_joined, true)] {
+        launcher.died(1, 0, &[0, 2]).unwrap();
+        launcher.asked(1);
+        launcher.answered(2, 1, 0);
+        assert_eq!(launcher.next_answers().is_none(), is_awaited);
+    }
+}
+
+/// Rank 1 held events of rank 0, which has died, too. That loss is good only when the next life of rank 0
+/// has as many holders again: it cannot make it good before.
+// TICKET-4
+#[test]
+fn a_loss_of_a_dead_rank_is_left_to_its_next_life() {
+    for first in [0, 1] {
+        let mut launcher = Launcher::new(2);
+        launcher.died(first, 0, &[1 - first, 2, 3]).unwrap();
+        launcher.died(1 - first, 0, &[2, 3]).unwrap();
+        for rank in [0, 1] {
+            launcher.asked(rank);
+            for survivor in [2, 3] {
+                launcher.answered(survivor, rank, 0);
+                launcher.restored(survivor, rank, 0);
+            }
+            assert_eq!(launcher.next_answers(), Some((rank, vec![2, 3])));
+        }
+        launcher.joined(1, 0);
+        let mut too_early = Launcher(launcher.0.clone());
+        too_early.died(2, 0, &[1, 3]).unwrap_err();
+        launcher.joined(0, 0);
+        launcher.died(2, 0, &[0, 1, 3]).unwrap();
+        launcher.died(3, 0, &[0, 1]).unwrap();
+    }
+}
+
 #[test]
 fn one_death_after_another_is_stood() {
     let mut launcher = Launcher::new(1);
@@ -332,7 +388,7 @@ fn one_death_after_another_is_stood() {
 
 #[test]
 fn before_all_ranks_have_joined_nothing_is_awaited() {
-    let mut launcher = Launcher(Losses::new(Some(1)));
+    let mut launcher = Launcher(Losses::new(Some(Tolerance::default())));
     launcher.died(0, 0, &[1, 2]).unwrap();
     launcher.died(1, 0, &[0, 2]).unwrap();
     for rank in [0, 1] {

@@ -1,13 +1,14 @@
 //! The tickets of all ranks of a job in one process, the network between them, and the launcher.
 //!
 //! Pieces arrive in order from one rank at another, any time later. What a dead life held of a
-//! survivor counts as held until that survivor has made the loss good: nothing else dies before.
+//! survivor counts as held until that survivor has made the loss good: before, the rank is *gone*, and
+//! only as many sets or ranks are gone at once as the job tolerates. A set dies as a whole.
 
 use crate::batches::{Stored, batches_of, batches_of_answer};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::Collected;
-use refrain_logging::held::{Gives, Holdings};
+use refrain_logging::held::{Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,20 +45,28 @@ struct Process {
 /// A job.
 #[derive(Clone, Debug)]
 pub struct Network {
+    tolerance: Tolerance,
     ranks: Vec<Process>,
     /// By sender and addressee.
     wires: BTreeMap<(usize, usize), VecDeque<Piece>>,
-    /// By survivor and dead rank: what the dead life held of a survivor that has not made it good.
+    /// By survivor and dead rank: what the dead life held of a survivor that has not made it good. The rank
+    /// itself: its next life has not as many holders again.
     to_restore: BTreeMap<(usize, usize), Vec<Stored>>,
+    /// The same of ranks that are gone, too: their next lives make it good.
+    left: BTreeSet<(usize, usize)>,
     pub deaths: u32,
 }
 
 impl Network {
     pub fn new(size: usize, clock: u64) -> Self {
+        Self::tolerating(Tolerance::default(), size, clock)
+    }
+
+    pub fn tolerating(tolerance: Tolerance, size: usize, clock: u64) -> Self {
         let process = |rank: usize| Process {
             incarnation: 0,
             tickets: Holdings::new(
-                Gives::AtCommit,
+                (Gives::AtCommit, tolerance.clone()),
                 (Rank(rank as u32), Incarnation(0)),
                 size as u32,
                 None,
@@ -73,8 +82,10 @@ impl Network {
         };
         Self {
             ranks: (0..size).map(process).collect(),
+            tolerance,
             wires: BTreeMap::new(),
             to_restore: BTreeMap::new(),
+            left: BTreeSet::new(),
             deaths: 0,
         }
     }
@@ -177,22 +188,59 @@ impl Network {
         process.tickets.trim(Clock(process.trimmed));
     }
 
-    /// Whether a rank may die: the deaths before are made good, and the next lives have begun.
-    /// TICKET-4
-    fn stands_a_death(&self) -> bool {
-        self.to_restore.is_empty() && self.ranks.iter().all(|process| process.is_living)
+    /// Ranks whose deaths are not made good, or whose next lives have not begun.
+    fn gone(&self) -> impl Iterator<Item = Rank> {
+        let ranks = (0..self.size()).filter(|rank| {
+            let mut lost = self.to_restore.keys().chain(&self.left);
+            let is_lost = lost.any(|(_, dead)| dead == rank);
+            is_lost || !self.ranks[*rank].is_living
+        });
+        ranks.map(|rank| Rank(rank as u32))
     }
 
-    /// A rank dies, if the protocol stands it.
+    /// Whether these ranks may die now. TICKET-4
+    fn stands_deaths(&self, ranks: &[usize]) -> bool {
+        let dying = ranks.iter().map(|rank| Rank(*rank as u32));
+        let domains = self.tolerance.domains(self.gone().chain(dying));
+        domains <= self.tolerance.failures()
+    }
+
+    /// A rank dies with its set, if the job stands it.
     pub fn kill(&mut self, rank: usize) {
-        if !self.stands_a_death() {
+        if !self.ranks[rank].is_living || !self.stands_deaths(&[rank]) {
             return;
         }
         self.deaths += 1;
-        let survivors: BTreeSet<_> = (0..self.size()).filter(|other| *other != rank).collect();
+        for member in 0..self.size() {
+            let ranks = [rank, member].map(|rank| Rank(rank as u32));
+            if self.tolerance.are_together(ranks[0], ranks[1]) && self.ranks[member].is_living {
+                self.end_life(member);
+            }
+        }
+    }
+
+    fn end_life(&mut self, rank: usize) {
+        let left = |(survivor, dead): &(usize, usize)| *survivor == rank && *dead != rank;
+        self.left
+            .extend(self.to_restore.keys().filter(|it| left(it)));
+        self.to_restore.retain(|it, _| !left(it));
+        let away = (0..self.size()).filter(|of| self.to_restore.contains_key(&(*of, *of)));
+        self.left
+            .extend(away.filter(|of| *of != rank).map(|of| (of, rank)));
+        for (of, process) in self.ranks.iter_mut().enumerate() {
+            process.awaited.remove(&rank);
+            for (holder, _) in &mut process.answers {
+                if holder.index() == rank {
+                    *holder = Rank(of as u32);
+                }
+            }
+        }
+        let survivors = (0..self.size()).filter(|of| *of != rank && self.ranks[*of].is_living);
+        let survivors: BTreeSet<_> = survivors.collect();
         for of in &survivors {
             self.to_restore.insert((*of, rank), self.held(rank, *of));
         }
+        self.to_restore.insert((rank, rank), Vec::new());
         let process = &mut self.ranks[rank];
         process.is_living = false;
         process.answers.clear();
@@ -221,7 +269,13 @@ impl Network {
             return;
         }
         while let Some((dead, life)) = self.ranks[survivor].tickets.next_restored() {
-            assert_eq!(life.0, self.lives_of(dead.index()));
+            // The rank may have died again.
+            if life.0 != self.lives_of(dead.index()) {
+                continue;
+            }
+            if dead.index() == survivor {
+                self.left.retain(|(of, _)| *of != survivor);
+            }
             let was = self.to_restore.remove(&(survivor, dead.index()));
             assert!(was.is_some(), "rank {survivor} restores {dead} once");
         }
@@ -253,8 +307,12 @@ impl Network {
         let life = Incarnation(process.incarnation);
         let rank = Rank(rank as u32);
         process.checked = collected.end.0;
-        process.tickets =
-            Holdings::new(Gives::AtCommit, (rank, life), size as u32, Some(collected));
+        process.tickets = Holdings::new(
+            (Gives::AtCommit, self.tolerance.clone()),
+            (rank, life),
+            size as u32,
+            Some(collected),
+        );
         process.is_living = true;
         process.connected = vec![None; size];
     }
@@ -302,7 +360,7 @@ impl Network {
         (0..self.size()).for_each(|rank| self.restore(rank));
     }
 
-    /// A batch is stable only if another rank holds it, or its owner has trimmed it. A holder that
+    /// A batch is stable only if enough other ranks hold it, or its owner has trimmed it. A holder that
     /// has died counts until the owner has made that loss good, and not for batches that become
     /// stable when the owner knows of the death. TICKET-1
     pub fn assert_stable_is_held(&mut self) {
@@ -311,23 +369,26 @@ impl Network {
                 continue;
             }
             let others = (0..self.size()).filter(|of| *of != rank && self.ranks[*of].is_living);
-            let of_living: Vec<_> = others.flat_map(|of| self.held(of, rank)).collect();
-            let (mut of_dead, mut of_unknown) = (Vec::new(), Vec::new());
-            for ((_, dead), held) in self.to_restore.iter().filter(|(of, _)| of.0 == rank) {
-                match self.ranks[*dead].awaited.contains(&rank) {
-                    true => of_unknown.extend(held),
-                    false => of_dead.extend(held),
-                }
-            }
+            let of_living: Vec<_> = others.map(|of| (of, self.held(of, rank))).collect();
+            let is_its = |(of, dead): &(usize, usize)| *of == rank && *dead != rank;
+            let of_dead = self.to_restore.iter().filter(|(key, _)| is_its(key));
+            let of_dead: Vec<_> = of_dead.map(|((_, dead), held)| (*dead, held)).collect();
             let process = &self.ranks[rank];
             let stable = process.tickets.stable_end().0;
             for batch in batches_of(&process.tickets.own()) {
-                let is_held = of_living.contains(&batch)
-                    || of_unknown.contains(&&batch)
-                    || of_dead.contains(&&batch) && batch.end() <= process.checked;
+                let living = of_living.iter().filter(|(_, held)| held.contains(&batch));
+                let dead = of_dead.iter().filter(|(dead, held)| {
+                    let is_unknown = self.ranks[*dead].awaited.contains(&rank);
+                    // What was given to a holder that is dead now, too, goes to a third one.
+                    is_unknown && held.contains(&batch) || batch.end() <= process.checked
+                });
+                let holders = living.map(|(of, _)| *of).chain(dead.map(|(dead, _)| *dead));
+                let holders: Vec<_> = holders.map(|of| Rank(of as u32)).collect();
+                let is_held =
+                    self.tolerance.domains(holders.iter().copied()) >= self.tolerance.failures();
                 assert!(
                     is_held || batch.end() > stable,
-                    "rank {rank}: {batch:?} is stable, and no rank holds it"
+                    "rank {rank}: {batch:?} is stable, and only {holders:?} hold it"
                 );
             }
             self.ranks[rank].checked = stable;
@@ -339,23 +400,32 @@ impl Network {
         batches_of_answer(&tickets.answer(Rank(of as u32)))
     }
 
-    /// The death of any rank would lose nothing stable. TICKET-4
-    pub fn assert_stands_any_death(&self) {
-        for rank in (0..self.size()).filter(|_| self.stands_a_death()) {
-            let others = (0..self.size()).filter(|other| *other != rank);
-            let answers = others.map(|other| {
-                let tickets = &self.ranks[other].tickets;
-                (Rank(other as u32), tickets.answer(Rank(rank as u32)))
-            });
-            let answers: Vec<_> = answers.collect();
-            let answers = answers.iter().map(|(of, bytes)| (*of, &**bytes));
-            collected_of(&self.ranks[rank], answers);
+    /// The deaths of any ranks, as far as the job stands them, would lose nothing stable. TICKET-4
+    pub fn assert_stands_deaths(&self) {
+        for some in 1..1u32 << self.size() {
+            let dying = (0..self.size()).filter(|rank| some >> rank & 1 == 1);
+            let dying: Vec<_> = dying.filter(|rank| self.ranks[*rank].is_living).collect();
+            if !self.stands_deaths(&dying) {
+                continue;
+            }
+            for rank in &dying {
+                let others = (0..self.size())
+                    .filter(|other| self.ranks[*other].is_living && !dying.contains(other));
+                let answers = others.map(|other| {
+                    let tickets = &self.ranks[other].tickets;
+                    (Rank(other as u32), tickets.answer(Rank(*rank as u32)))
+                });
+                let answers: Vec<_> = answers.collect();
+                let answers = answers.iter().map(|(of, bytes)| (*of, &**bytes));
+                collected_of(&self.ranks[*rank], answers);
+            }
         }
     }
 
     /// Nothing waits: every loss is made good, and every batch is stable.
     pub fn assert_is_at_rest(&mut self) {
         assert!(self.to_restore.is_empty(), "{:?}", self.to_restore);
+        assert!(self.left.is_empty(), "{:?}", self.left);
         for rank in 0..self.size() {
             assert!(!self.tell(rank, 40));
             let process = &self.ranks[rank];

@@ -107,18 +107,15 @@ impl World {
         if self.holdings().is_none() {
             return Ok(());
         }
-        let (rank, incarnation) = (self.rank.0, self.incarnation.0);
         let Some(control) = &mut self.control else {
             return Ok(());
         };
         if control.fences_passed() == 0 {
             control.fence()?;
         }
-        // From now on this life hears of deaths, and answers. TICKET-4
-        if let Some(incarnation) = incarnation.checked_sub(1) {
-            control.report(&ToLauncher::Restored { rank, incarnation })?;
-        }
-        Ok(())
+        // Before it polls for the first time, since it holds nothing before. TICKET-2
+        control.tell_joined()?;
+        self.tell_restored()
     }
 
     /// Makes progress and ignores errors of the fabric. A peer that has passed the fence before

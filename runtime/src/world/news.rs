@@ -169,8 +169,8 @@ impl World {
         self.tell(|control| control.tell_held(of, incarnation, &held))
     }
 
-    /// Tells which deaths are made good. TICKET-4
-    fn tell_restored(&mut self) -> Result<(), Error> {
+    /// Tells which deaths are made good, also that of the last life of this rank. TICKET-4
+    pub(super) fn tell_restored(&mut self) -> Result<(), Error> {
         while let Some((rank, incarnation)) = self.holdings().and_then(Holdings::next_restored) {
             let restored = ToLauncher::Restored {
                 rank: rank.0,

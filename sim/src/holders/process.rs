@@ -5,7 +5,7 @@ use super::size::{Bug, Size};
 use crate::loggers::JOB;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
-use refrain_logging::held::{Collected, Gives, Holdings};
+use refrain_logging::held::{Collected, Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::{Carriage, Clock, Incarnation, Rank, Ssn};
 use refrain_transport::gate::{Gate, Mark};
@@ -104,7 +104,8 @@ impl Process {
         let (collected, replay) = collected.unzip();
         let is_first = collected.is_none();
         let start = collected.as_ref().map_or(EventIndex(0), |all| all.end);
-        let holdings = Holdings::new(size.gives, life, ranks as u32, collected);
+        let tolerance = Tolerance::new(size.failures, &[]);
+        let holdings = Holdings::new((size.gives, tolerance), life, ranks as u32, collected);
         let identity = Identity {
             job: JOB,
             rank: life.0,
@@ -217,6 +218,12 @@ impl Process {
         self.gate.note_stable(stable);
     }
 
+    /// Whether the next message to a rank may leave with what it carries. CAUSAL-1
+    pub fn may_carry(&mut self, to: usize) -> bool {
+        self.advance(self.gate.mark());
+        self.events.may_carry(Rank(to as u32))
+    }
+
     /// What the next message to a rank carries, in parts; empty: nothing is to be carried. CAUSAL-1
     pub fn carriers_to(&mut self, to: usize, size: &Size) -> Vec<Vec<u8>> {
         // Each can be read alone: what lanes leave out is not a matter of orders.
@@ -252,12 +259,13 @@ impl Process {
         carriers
     }
 
-    /// Whether its log has everything that the logs of earlier lives had.
+    /// Whether everything that the logs of earlier lives had has left its own.
     pub fn has_caught_up(&self, rank: usize) -> bool {
         let mut lanes = self.lanes.iter().enumerate();
         let mut sent = self.at.sent.iter().zip(&self.sent_before);
         self.replay.is_empty()
-            && lanes.all(|(peer, lane)| peer == rank || lane.is_open && lane.is_live)
+            && lanes
+                .all(|(peer, lane)| peer == rank || lane.is_open && lane.next >= lane.marks.len())
             && sent.all(|(sent, before)| sent.len() >= *before)
     }
 

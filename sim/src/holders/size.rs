@@ -25,10 +25,11 @@ pub enum Bug {
 pub struct Size {
     /// When ranks give their batches to others: the protocol.
     pub gives: Gives,
+    /// How many ranks may be gone at once: one or two.
+    pub failures: usize,
     /// The program of each rank.
     pub programs: Vec<Vec<Operation>>,
-    /// Maximum number of deaths, each made good before another rank dies; a rank that is gone may
-    /// die again.
+    /// Maximum number of deaths, as far as the job survives them; a rank that is gone may die again.
     pub deaths: u8,
     /// The planted bug, if any.
     pub bug: Option<Bug>,
@@ -36,7 +37,7 @@ pub struct Size {
 
 impl Size {
     /// The names that [`Size::named`] accepts, each behind `ticket-` or `causal-`.
-    pub const NAMES: [&str; 4] = ["small", "two", "chain", "saved"];
+    pub const NAMES: [&str; 6] = ["small", "two", "chain", "saved", "both", "both-saved"];
 
     /// The size with this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -46,15 +47,18 @@ impl Size {
             "causal" => Gives::WithMessages,
             _ => return None,
         };
-        let (programs, deaths) = match programs {
-            "small" => (Self::small(), 2),
-            "two" => (Self::two(), 2),
-            "chain" => (Self::chain(), 1),
-            "saved" => (Self::saved(), 2),
+        let (programs, failures, deaths) = match programs {
+            "small" => (Self::small(), 1, 2),
+            "two" => (Self::two(), 1, 2),
+            "chain" => (Self::chain(), 1, 1),
+            "saved" => (Self::saved(), 1, 2),
+            "both" => (Self::small(), 2, 2),
+            "both-saved" => (Self::saved(), 2, 2),
             _ => return None,
         };
         Some(Self {
             gives,
+            failures,
             programs,
             deaths,
             bug: None,

@@ -12,7 +12,7 @@ use crate::model::Operation;
 use refrain_logging::LeftInLogs;
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, Matched};
-use refrain_logging::held::{Answers, Collected, Losses};
+use refrain_logging::held::{Answers, Collected, Losses, Tolerance};
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::control::Piece;
@@ -93,7 +93,7 @@ pub struct World {
 impl World {
     pub(super) fn first(size: &Size) -> Self {
         let ranks = size.programs.len();
-        let mut losses = Losses::new(Some(1));
+        let mut losses = Losses::new(Some(Tolerance::new(size.failures, &[])));
         losses.begin();
         let rank = |rank: usize| {
             let start = Position::start(ranks);
@@ -219,10 +219,11 @@ impl World {
             content: process.at.sent[to][number],
             preceded: None,
         };
-        if lane.is_live && Process::carries(size) {
+        let (is_live, published) = (lane.is_live, lane.published);
+        if is_live && Process::carries(size) && process.may_carry(to) {
             message.carriers = process.carriers_to(to, size);
             message.preceded = Some(events);
-        } else if number >= lane.published && !size.has(Bug::GateOpen) {
+        } else if number >= published && !size.has(Bug::GateOpen) {
             if process.gate.pass_behind(mark).is_none() {
                 process.advance(mark);
             }
@@ -352,7 +353,8 @@ impl World {
 
     fn begin(&mut self, answers: &Answers, size: &Size) -> Result<(), String> {
         let rank = answers.rank.index();
-        let mut held = answers.held.clone();
+        let held = answers.by_living();
+        let mut held: Vec<_> = held.map(|(of, held)| (of, held.to_vec())).collect();
         if !size.has(Bug::OwnCarriersForgotten) {
             held.extend(own_answer(answers.rank, &self.ranks[rank].remains)?);
         }
@@ -361,8 +363,8 @@ impl World {
         let at = state.checkpoints[1].clone();
         let replay = matches(answers.rank, &collected, at.clock_before())?;
         let replay = replay.into_iter().map(|(_, matched)| matched).collect();
-        let (before, incarnation) = (state.incarnation, Incarnation(state.incarnation.0 + 1));
-        self.losses.restored(answers.rank, (answers.rank, before));
+        let incarnation = Incarnation(state.incarnation.0 + 1);
+        self.losses.joined(answers.rank);
         let events = Some((collected, replay));
         let mut process = Process::new(rank, size, incarnation, at, events);
         process.sent_before.clone_from(&state.sent);

@@ -187,7 +187,8 @@ impl Gate {
         let is_carried = *before <= carried.until
             || ssn < carried.made_before
             || is_for_the_dead(from.rank, to, world);
-        if !(world.carries() && is_carried) {
+        let may_carry = may_carry(from.rank, to, *before, world);
+        if !(may_carry && is_carried) {
             judge(from.rank, *before, world, || {
                 format!("{from:?} posts a frame of message {ssn} to {to}")
             })?;
@@ -231,7 +232,8 @@ impl Gate {
                 || carried.begun_before.contains(&name)
                 || is_for_the_dead(from.rank, to, world)
         };
-        let before = before.filter(|before| !(world.carries() && is_carried(before)));
+        let before = before
+            .filter(|before| !(may_carry(from.rank, to, **before, world) && is_carried(before)));
         before.map_or(Ok(()), |before| {
             judge(from.rank, *before, world, || {
                 format!("{from:?} posts a step of a collective to {to}")
@@ -311,6 +313,10 @@ fn is_for_the_dead(from: Rank, to: Rank, world: &dyn Witness) -> bool {
     world
         .alive(to)
         .is_none_or(|life| world.told_of(from, to) < life)
+}
+
+fn may_carry(from: Rank, to: Rank, before: Before, world: &dyn Witness) -> bool {
+    before.is_none_or(|clock| world.may_carry(from, to, clock))
 }
 
 /// Fails if the latest event before an emission is not stable.

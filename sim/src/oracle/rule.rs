@@ -20,8 +20,8 @@ pub trait Witness {
     /// failures that the job promises to survive. `None`: not even one is safe. EL-1
     fn stable_clock(&self, rank: Rank) -> Option<Clock>;
 
-    /// Whether messages carry events, and do not wait for them. CAUSAL-1
-    fn carries(&self) -> bool {
+    /// Whether a message may carry the events of its sender up to this clock, and not wait for them. CAUSAL-1
+    fn may_carry(&self, _from: Rank, _to: Rank, _clock: Clock) -> bool {
         false
     }
 

@@ -10,8 +10,9 @@ use crate::planted::Planted;
 use fastrand::Rng;
 use refrain_collectives::{Action, Operation};
 use refrain_eventlog::Level;
+use refrain_logging::Member;
+use refrain_logging::held::Tolerance;
 use refrain_logging::spill::SpillOptions;
-use refrain_logging::{EventStore, Member};
 use refrain_ring::{CHUNK_BYTES, Rank};
 
 /// Options of generated plans; the seed decides the rest.
@@ -92,6 +93,7 @@ impl Plan {
             },
             whole: None,
             set_of_rank: Vec::new(),
+            failures_at_once: 1,
             first_clock,
             faults: Vec::new(),
             planted: options.planted,
@@ -99,10 +101,12 @@ impl Plan {
         plan.whole = chance(7).bool().then_some(ranks - 1);
         plan.log = log(&plan, lengths);
         add_sets(&mut chance(9), &mut plan);
+        plan.failures_at_once = chance(10).usize(1..=3);
+        plan.fit_tolerance();
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
-            if matches!(plan.protocol.events(), EventStore::Ranks(_)) {
-                keep_faults_of_two_ranks(&mut plan.faults);
+            if let Some(tolerance) = plan.tolerance() {
+                keep_faults_of_few_ranks(&tolerance, &mut plan.faults);
             }
             if plan.loses_events() {
                 // REC-9 compares the messages that peers have, not output.
@@ -139,23 +143,20 @@ fn add_sets(rng: &mut Rng, plan: &mut Plan) {
             }
         }
     }
-    // A set may go back as a whole.
-    if !matches!(plan.protocol.events(), EventStore::Loggers) {
-        plan.set_of_rank.clear();
-    }
 }
 
 /// Where ranks hold events for each other, most jobs would stop because too many ranks die at once:
-/// keeps the deaths of two ranks only, which still may do so. There are no loggers.
-fn keep_faults_of_two_ranks(faults: &mut Vec<FaultPlan>) {
+/// keeps the deaths of as many sets, or ranks, and one more. There are no loggers.
+fn keep_faults_of_few_ranks(tolerance: &Tolerance, faults: &mut Vec<FaultPlan>) {
     let mut dying = Vec::new();
     faults.retain(|fault| match (fault.process, fault.kind) {
         (Process::Logger(_), _) => false,
         (Process::Rank(rank), FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Suspect) => {
-            if !dying.contains(&rank) && dying.len() < 2 {
-                dying.push(rank);
+            let domain = tolerance.domain(rank);
+            if !dying.contains(&domain) && dying.len() <= tolerance.failures() {
+                dying.push(domain);
             }
-            dying.contains(&rank)
+            dying.contains(&domain)
         }
         _ => true,
     });

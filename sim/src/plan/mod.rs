@@ -9,6 +9,7 @@ use crate::collective::Shape;
 use crate::planted::Planted;
 use refrain_eventlog::Level;
 use refrain_logging::Member;
+use refrain_logging::held::Tolerance;
 use refrain_ring::{CHUNK_BYTES, Rank};
 use std::fmt;
 
@@ -228,6 +229,8 @@ pub struct Plan {
     pub whole: Option<u32>,
     /// By rank, the number of its correlated set; empty: no set has two ranks.
     pub set_of_rank: Vec<u32>,
+    /// Where ranks hold events: how many ranks, or sets, may be dead at once.
+    pub failures_at_once: usize,
     /// The first clock of all ranks (to begin near 2^32).
     pub first_clock: u64,
     /// The faults.
@@ -243,6 +246,26 @@ impl Plan {
         match self.is_explored() {
             true => 0,
             false => 2 * CHUNK_BYTES as u64,
+        }
+    }
+
+    /// Where ranks hold events: the deaths at once that the job survives. TICKET-4
+    pub fn tolerance(&self) -> Option<Tolerance> {
+        let tolerance = || Tolerance::new(self.failures_at_once, &self.set_of_rank);
+        self.protocol.holds_events_at_ranks().then(tolerance)
+    }
+
+    /// Where ranks hold events: makes each have enough holders in other sets.
+    pub(crate) fn fit_tolerance(&mut self) {
+        let ranks = self.ranks;
+        let domains = |tolerance: Tolerance| tolerance.domains((0..ranks).map(Rank));
+        match self.tolerance().map(domains) {
+            None => {}
+            Some(1) => {
+                self.set_of_rank.clear();
+                self.failures_at_once = 1;
+            }
+            Some(domains) => self.failures_at_once = self.failures_at_once.min(domains - 1),
         }
     }
 
@@ -369,6 +392,9 @@ impl fmt::Display for Plan {
         }
         if !self.set_of_rank.is_empty() {
             writeln!(f, "  sets by rank: {:?}", self.set_of_rank)?;
+        }
+        if self.protocol.holds_events_at_ranks() {
+            writeln!(f, "  {} deaths at once are survived", self.failures_at_once)?;
         }
         if let Some(planted) = self.planted {
             writeln!(f, "  planted: {planted:?}")?;

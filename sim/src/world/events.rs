@@ -9,7 +9,7 @@ use crate::loggers::LoggerClient;
 use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex, Match};
-use refrain_logging::held::{Collected, Gives, Holdings};
+use refrain_logging::held::{Collected, Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::Commits;
 use refrain_rank::protocol::Watch;
 use refrain_ring::{Carriage, Clock, Incarnation, Rank};
@@ -154,6 +154,10 @@ impl<P: Protocol> Protocol for Watched<P> {
         self.inner.carries()
     }
 
+    fn may_carry(&self, to: Rank) -> bool {
+        self.inner.may_carry(to)
+    }
+
     fn unstable_at_start(&self) -> u64 {
         self.inner.unstable_at_start()
     }
@@ -201,6 +205,8 @@ pub struct HeldStore {
     pub holdings: Option<Holdings>,
     /// When it gives its batches to others.
     pub gives: Gives,
+    /// To how many.
+    pub tolerance: Tolerance,
     /// Ranks of the job.
     pub ranks: u32,
     /// What a later life has collected.
@@ -267,7 +273,7 @@ impl EventStore {
             store.ranks = ranks;
             let collected = store.collected.take();
             store.holdings = Some(Holdings::new(
-                store.gives,
+                (store.gives, store.tolerance.clone()),
                 (rank, incarnation),
                 ranks,
                 collected,
@@ -434,6 +440,13 @@ impl Commits for SimCommitments {
         }
     }
 
+    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+        match &self.store {
+            EventStore::Ranks(store) => store.begun().may_carry(to, has_pending),
+            EventStore::Loggers(_) | EventStore::Explored(_) => true,
+        }
+    }
+
     fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
         match self.store.held() {
             Some(store) => store.begun_mut().carry(carriage, out),
@@ -485,7 +498,7 @@ impl Commits for SimCommitments {
             store.begun_mut().forget_held(from);
         }
         let held = store.begun().held_of(from);
-        store.ledger.holds(from, held.batches());
+        store.ledger.holds(store.life.rank, from, held.batches());
         Ok(())
     }
 
@@ -505,7 +518,7 @@ impl Commits for SimCommitments {
         };
         store.begun_mut().hear(from, piece)?;
         let held = store.begun().held_of(from);
-        store.ledger.holds(from, held.batches());
+        store.ledger.holds(store.life.rank, from, held.batches());
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::plan::Process;
 use crate::planted::Planted;
 use crate::recollect::{Remains, image_of};
 use refrain_logging::LeftInLogs;
-use refrain_logging::held::{Answers, Collected};
+use refrain_logging::held::Collected;
 use refrain_rank::dead_rank::add_carried;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
@@ -316,13 +316,9 @@ impl World<'_> {
         }
         for rank in self.ranks() {
             if let RankSlot::Living(process) = &mut self.slots[rank.index()]
-                && let before = process.life.incarnation.0.checked_sub(1)
                 && let Some(holdings) = process.holdings()
             {
-                // A next life has joined.
-                if let Some(before) = before.map(Incarnation) {
-                    self.losses.restored(rank, (rank, before));
-                }
+                self.losses.joined(rank);
                 while let Some(of) = holdings.next_restored() {
                     self.losses.restored(rank, of);
                 }
@@ -338,12 +334,14 @@ impl World<'_> {
                 self.losses.asked(rank);
             }
         }
-        while let Some(Answers { rank, held }) = self.losses.next_answers() {
+        while let Some(answers) = self.losses.next_answers() {
+            let rank = answers.rank;
             let breach = |what| Breach {
                 oracle: "recollect",
                 what,
             };
-            let mut held = held;
+            let held = answers.by_living();
+            let mut held: Vec<_> = held.map(|(of, held)| (of, held.to_vec())).collect();
             let forgets = self.plan.planted == Some(Planted::OwnCarriersForgotten);
             if self.plan.protocol.carries() && !forgets {
                 let mut events = LeftInLogs::default();
@@ -390,9 +388,9 @@ fn cut(collected: Collected, percent: u8) -> Collected {
         end: collected.floor,
         ..Collected::default()
     };
-    for (batch, holder) in collected.row.batches().zip(&collected.holders).take(left) {
+    for (batch, holders) in collected.row.batches().zip(&collected.holders).take(left) {
         cut.row.push(&batch);
-        cut.holders.push(*holder);
+        cut.holders.push(holders.clone());
         cut.end = batch.end();
     }
     cut

@@ -34,6 +34,7 @@ use crate::happening::{Breach, Happening, Life};
 use crate::held::HeldLedger;
 use crate::loggers::Loggers;
 use crate::plan::{Plan, Process};
+use crate::planted::Planted;
 use crate::recollect::Remains;
 use crate::saved::Saved;
 use assembly::{Assembly, RankEnd, network};
@@ -44,7 +45,7 @@ use faults::Injector;
 use launcher::{News, RankStatus};
 use rank::{Joining, RankProcess, RankSlot};
 use refrain_logging::EventStore as Store;
-use refrain_logging::held::Losses;
+use refrain_logging::held::{Losses, Tolerance};
 use refrain_logging::rounds::{Order, Rounds};
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_ring::{Arena, Incarnation, Rank};
@@ -125,7 +126,7 @@ impl<'a> World<'a> {
             .collect();
         let seed = plan.seed ^ 0x10_66_e5;
         let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
-        let held = matches!(plan.protocol.events(), Store::Ranks(_)).then(HeldLedger::default);
+        let held = plan.tolerance().map(HeldLedger::new);
         let accounts = (loggers.clone(), held.clone());
         let stage = Rc::new(Stage::new(plan.ranks, accounts, is_loud));
         stage.facts.carries.set(plan.protocol.carries());
@@ -140,7 +141,7 @@ impl<'a> World<'a> {
             network,
             loggers,
             held,
-            losses: Losses::new(plan.protocol.deaths_at_once_max()),
+            losses: Losses::new(plan.tolerance()),
             rounds: Rounds::new(&plan.set_of_rank),
             orders: vec![VecDeque::new(); ranks],
             crash_points: Vec::new(),
@@ -224,18 +225,25 @@ impl<'a> World<'a> {
     fn join(&self, life: Life, crash_point: CrashPoint) -> Joining {
         let events = match self.plan.is_explored() {
             true => EventStore::Explored(Default::default()),
-            false if self.held.is_some() => EventStore::Ranks(Box::new(HeldStore {
-                holdings: None,
-                ranks: 0,
-                gives: match self.plan.protocol.events() {
-                    Store::Ranks(gives) => gives,
-                    _ => unreachable!("its ranks hold events"),
-                },
-                collected: None,
-                ledger: self.held.clone().unwrap_or_default(),
-                life,
-            })),
-            false => EventStore::Loggers(Box::new(self.loggers.connect(life, crash_point.clone()))),
+            false => match (self.plan.protocol.events(), &self.held) {
+                (Store::Ranks(gives), Some(ledger)) => EventStore::Ranks(Box::new(HeldStore {
+                    holdings: None,
+                    ranks: 0,
+                    gives,
+                    tolerance: match self.plan.planted {
+                        Some(Planted::HeldByOne) => Tolerance::new(1, &self.plan.set_of_rank),
+                        Some(Planted::HeldInSet) => Tolerance::new(self.plan.failures_at_once, &[]),
+                        _ => ledger.tolerance().clone(),
+                    },
+                    collected: None,
+                    ledger: ledger.clone(),
+                    life,
+                })),
+                _ => {
+                    let client = self.loggers.connect(life, crash_point.clone());
+                    EventStore::Loggers(Box::new(client))
+                }
+            },
         };
         Joining {
             life,

@@ -150,6 +150,7 @@ impl Size {
             protocol: Member::Pessimist,
             whole: None,
             set_of_rank: Vec::new(),
+            failures_at_once: 1,
             rounds: Vec::new(),
             groups: vec![
                 (0..self.programs.len() as u32)

@@ -155,8 +155,9 @@ impl Witness for Facts {
         })
     }
 
-    fn carries(&self) -> bool {
-        self.carries.get()
+    fn may_carry(&self, from: Rank, to: Rank, clock: Clock) -> bool {
+        let held = self.held.as_ref().filter(|_| self.carries.get());
+        held.is_some_and(|held| held.may_carry(from, to, clock))
     }
 
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation {

@@ -95,7 +95,9 @@ impl<P: Protocol> Engine<P> {
         attachment.clear();
         let destination = &self.outbox.destinations[to.rank.index()];
         let bytes = buffer.message_bytes() as usize;
-        let started = match destination.attach(bytes, &mut self.protocol, &mut attachment) {
+        let may_leave = self.protocol.may_carry(to.rank);
+        let is_all = may_leave && destination.attach(bytes, &mut self.protocol, &mut attachment);
+        let started = match is_all {
             true => {
                 let gate = (self.gate.pass_with_events(), self.gate.preceded());
                 self.send_at_once::<true>(gate, &attachment, (stream, clock), buffer, to)

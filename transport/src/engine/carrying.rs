@@ -110,7 +110,7 @@ impl Outbox {
         else {
             return Ok(());
         };
-        if !destination.lane.is_live() || sending.announced {
+        if !destination.lane.is_live() || sending.announced || !protocol.may_carry(to) {
             return Ok(());
         }
         let bytes = sending.buffer.message_bytes();

@@ -1,4 +1,5 @@
-//! `ticket` and `causal`: ranks hold each other's events. One rank at a time may die.
+//! `ticket` and `causal`: ranks hold each other's events. One rank at a time may die, or as many as
+//! `--causal-f` says.
 
 use super::batch::{Batch, DEATH};
 
@@ -151,6 +152,65 @@ fn two_ranks_at_once_end_the_job() {
     }
 }
 
+/// With more holders, as many ranks at once; one more ends the job.
+// TICKET-1 TICKET-4 CAUSAL-1
+#[test]
+fn as_many_ranks_at_once_are_survived_as_hold_each_event() {
+    let mut batch = Batch::new("events at ranks, several at once");
+    for protocol in PROTOCOLS {
+        for (failures, kills) in [
+            (2, "0@0.1,1@0.1"),
+            (2, "2@0.05,3@0.05,3@0.07"),
+            (3, "0@0.1,1@0.1,3@0.1"),
+        ] {
+            let options = format!(
+                "--protocol {protocol} --causal-f {failures} --max-restarts 100 --kill {kills}"
+            );
+            batch.survives(4, &options, CHAOS);
+            batch.survives(4, &options, "any-source --tasks 6000");
+        }
+        for (rank, clock) in [(0, 200), (1, 50)] {
+            let options = format!("--protocol {protocol} --causal-f 2 --kill {rank}@clock={clock}");
+            batch.survives(3, &options, CHAOS);
+        }
+    }
+    batch.finish(24);
+
+    let mut batch = Batch::new("events at ranks, one too many at once");
+    for protocol in ["ticket", "causal"] {
+        let options = format!("--protocol {protocol} --causal-f 2 --kill 0@0.1,1@0.1,3@0.1");
+        let workload = ["refrain-workload", "chaos", "--duration", "60"];
+        let ended = batch.run_program(5, &options, &workload);
+        assert_ne!(ended.status, Some(0), "{ended:?}");
+        let told = "ranks 0 and 1 and 3 are gone at once";
+        assert!(ended.err.contains(told), "{ended:?}");
+        assert!(
+            ended.err.contains("it survives 2 deaths at a time"),
+            "{ended:?}"
+        );
+    }
+}
+
+/// Too few others could hold an event.
+// TICKET-1
+#[test]
+fn more_holders_than_there_are_ranks_are_refused() {
+    let mut batch = Batch::new("events at ranks, too many holders");
+    let workload = ["refrain-workload", "token-ring"];
+    for (options, expected) in [
+        (
+            "--protocol causal --causal-f 3",
+            "held in 3 other ranks, and this job has 3 ranks: choose --causal-f 2 or pessimist",
+        ),
+        ("--causal-f 2", "has no effect with --protocol pessimist"),
+        ("--protocol ticket --causal-f 9", "9 is not in 1..=8"),
+    ] {
+        let ended = batch.run_program(3, options, &workload);
+        assert_eq!(ended.status, Some(2), "{ended:?}");
+        assert!(ended.err.contains(expected), "{ended:?}");
+    }
+}
+
 /// One after the other: each death is either made good before the next, or the job ends with that
 /// error.
 // TICKET-4
@@ -192,6 +252,6 @@ fn a_job_of_one_rank_is_refused() {
     for protocol in PROTOCOLS {
         let ended = batch.run_program(1, &format!("--protocol {protocol}"), &workload);
         assert_eq!(ended.status, Some(2), "{ended:?}");
-        assert!(ended.err.contains("this job has one rank"), "{ended:?}");
+        assert!(ended.err.contains("this job has 1 rank"), "{ended:?}");
     }
 }

@@ -2,6 +2,9 @@
 
 use super::batch::Batch;
 
+/// Where events are at ranks, those of other sets hold them.
+const AT_RANKS: [&str; 4] = ["ticket", "ticket-classic", "causal", "causal-classic"];
+
 const CHAOS: &str = "chaos --operations 3000 --bytes-max 20000 --patience 30";
 const STENCIL: &str = "stencil --iterations 1500 --size 24 --checkpoint-every 50";
 
@@ -20,6 +23,22 @@ fn a_set_goes_back_to_its_beginning() {
         }
     }
     batch.finish(24);
+
+    // Which need a second set.
+    let mut batch = Batch::new("sets, events at ranks");
+    for protocol in AT_RANKS {
+        for (sets, failures) in [("2", 1), ("3", 1), ("2", 2)] {
+            for (rank, clock) in [(0, 150), (1, 60), (3, 10)] {
+                let ranks = 4 + 2 * (failures - 1);
+                let options = format!(
+                    "--protocol {protocol} --sets {sets} --causal-f {failures} --kill {rank}@clock={clock}"
+                );
+                batch.survives(ranks, &options, CHAOS);
+                batch.survives(ranks, &options, "any-source --tasks 1200");
+            }
+        }
+    }
+    batch.finish(54);
 }
 
 /// From the checkpoints of the last complete round. A rank outside of the set does not go back.
@@ -31,17 +50,22 @@ fn a_set_goes_back_to_its_checkpoints() {
         .iter()
         .enumerate()
     {
-        for sets in ["2", "5"] {
-            let folder = batch.file(&format!("checkpoints-{case}-{sets}"));
+        for (sets, protocol) in [
+            ("2", "pessimist"),
+            ("5", "pessimist"),
+            ("2", "ticket"),
+            ("3", "causal"),
+        ] {
+            let folder = batch.file(&format!("checkpoints-{case}-{sets}-{protocol}"));
             std::fs::create_dir(&folder).expect("a new folder");
             let folder = folder.display();
             let options = format!(
-                "--protocol pessimist --sets {sets} --checkpoint-dir {folder} --kill {rank}@clock={clock}"
+                "--protocol {protocol} --sets {sets} --checkpoint-dir {folder} --kill {rank}@clock={clock}"
             );
             batch.survives(5, &options, STENCIL);
         }
     }
-    batch.finish(8);
+    batch.finish(16);
 
     // Both members continue from a checkpoint, the ranks of the other set are not restarted.
     let program = [env!("CARGO_BIN_EXE_refrain-workload")];
@@ -84,7 +108,23 @@ fn members_of_several_sets_die_at_any_time() {
         let options = format!("--protocol pessimist --sets 2 --kill {first},{second}");
         batch.survives(4, &options, CHAOS);
     }
-    batch.finish(6);
+    for seed in 1..=4 {
+        let protocol = ["ticket", "causal"][seed % 2];
+        let options = format!(
+            "--protocol {protocol} --max-restarts 100 --sets 2 --causal-f {} --kill-in-turn --checkpoint-policy round-robin --checkpoint-every 0.01 --kill-random 0.15,{seed}",
+            1 + seed / 3
+        );
+        batch.survives(6, &options, "stencil --iterations 6000 --size 24 --any");
+    }
+    // Two sets at once, and both ranks of one.
+    for protocol in ["ticket", "causal"] {
+        for (kills, failures) in [("0@0.1,3@0.1", 2), ("0@0.1,1@0.1", 1)] {
+            let options =
+                format!("--protocol {protocol} --sets 2 --causal-f {failures} --kill {kills}");
+            batch.survives(6, &options, CHAOS);
+        }
+    }
+    batch.finish(10);
 }
 
 /// Over a network, with spilled logs, with results of collectives instead of messages.
@@ -107,12 +147,18 @@ fn sets_go_with_the_other_options() {
         ("--gate-output", CHAOS),
     ];
     for (options, program) in options {
-        for clock in [100, 500] {
-            let options = format!("--protocol pessimist --sets 2 {options} --kill 1@clock={clock}");
+        for (protocol, clock) in [
+            ("pessimist", 100),
+            ("pessimist", 500),
+            ("ticket", 300),
+            ("causal", 400),
+        ] {
+            let options =
+                format!("--protocol {protocol} --sets 2 {options} --kill 1@clock={clock}");
             batch.survives(4, &options, program);
         }
     }
-    batch.finish(6);
+    batch.finish(12);
 }
 
 /// Choices that could not be kept are refused at the start, with what to do.
@@ -130,8 +176,12 @@ fn sets_that_cannot_go_back_are_refused() {
             "--sets: has no effect without restarts",
         ),
         (
-            "--sets 2 --protocol ticket",
-            "a set goes back as a whole: choose pessimist",
+            "--sets 4 --protocol ticket",
+            "held in 1 other set, and this job has 1 set: choose pessimist",
+        ),
+        (
+            "--sets 2 --protocol causal --causal-f 2",
+            "held in 2 other sets, and this job has 2 sets: choose --causal-f 1 or pessimist",
         ),
         (
             "--sets 3 --collectives whole",

@@ -94,7 +94,8 @@ fn collect(
     let batches = collected.as_ref().map(|it| it.sealed(job, rank));
     let next = collected.as_ref().map_or(EventIndex(0), |it| it.end);
     let life = (rank, membership.incarnation);
-    let holdings = Holdings::new(gives, life, membership.size, collected);
+    let how = (gives, config.recovery.tolerance());
+    let holdings = Holdings::new(how, life, membership.size, collected);
     let store = EventStore::Ranks(Box::new(holdings));
     Ok(Connected {
         events: Some(Pessimist::after_unstable(identity(membership), next, store)),

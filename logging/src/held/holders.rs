@@ -1,0 +1,67 @@
+//! The holders of a rank's batches.
+
+use super::tolerance::Tolerance;
+use refrain_ring::Rank;
+
+/// For each batch of a row, the ranks to which it was given: as many places as domains may be gone at
+/// once, each for a rank of another domain.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Holders {
+    /// In a place: nobody holds the batch there.
+    owner: Rank,
+    per_batch: usize,
+    ranks: Vec<Rank>,
+}
+
+impl Holders {
+    pub fn new(owner: Rank, tolerance: &Tolerance) -> Self {
+        Self {
+            owner,
+            per_batch: tolerance.failures(),
+            ranks: Vec::new(),
+        }
+    }
+
+    /// Number of batches.
+    pub fn len(&self) -> usize {
+        self.ranks.len() / self.per_batch
+    }
+
+    /// The places of a batch.
+    pub fn of(&self, at: usize) -> &[Rank] {
+        &self.ranks[at * self.per_batch..][..self.per_batch]
+    }
+
+    pub fn of_mut(&mut self, at: usize) -> &mut [Rank] {
+        &mut self.ranks[at * self.per_batch..][..self.per_batch]
+    }
+
+    /// Adds a batch with these holders, each of another domain; others than there are places for are left
+    /// out. Returns in which places there are some, as bits.
+    pub fn push(&mut self, tolerance: &Tolerance, holders: impl IntoIterator<Item = Rank>) -> u8 {
+        let begin = self.ranks.len();
+        for holder in holders {
+            let known = &self.ranks[begin..];
+            let is_new = |known: &Rank| !tolerance.are_together(*known, holder);
+            if known.len() < self.per_batch
+                && !tolerance.are_together(self.owner, holder)
+                && known.iter().all(is_new)
+            {
+                self.ranks.push(holder);
+            }
+        }
+        let held = self.ranks.len() - begin;
+        self.ranks.resize(begin + self.per_batch, self.owner);
+        bits(held)
+    }
+
+    /// Appends a batch of another row.
+    pub fn push_of(&mut self, other: &Self, at: usize) {
+        self.ranks.extend_from_slice(other.of(at));
+    }
+}
+
+/// The lowest `count` bits.
+pub(crate) fn bits(count: usize) -> u8 {
+    u8::MAX.checked_shr(8 - count as u32).unwrap_or(0)
+}
