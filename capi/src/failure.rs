@@ -90,7 +90,7 @@ impl From<Error> for Failure {
             Error::Request { .. } => Code::Request,
             Error::NoSuchRank { .. } => Code::Rank,
             Error::Argument(_) => Code::Argument,
-            Error::LogFull(_) => Code::LogFull,
+            Error::LogFull(_) | Error::EventsFull(_) => Code::LogFull,
             Error::EventsNotStable { .. } => Code::Events,
             Error::Fabric(_) => Code::Fabric,
             Error::Engine(_) => Code::Engine,

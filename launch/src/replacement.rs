@@ -31,7 +31,7 @@ impl Job {
         let protected = match self.unprotected_since {
             None => Ok(()),
             Some(full) => Err(format!(
-                "the log of rank {full} was full, and the job has gone on unprotected since"
+                "rank {full} had no room left for what recoveries need, and the job has gone on unprotected since"
             )),
         };
         if protected.is_ok() && lives.goes_back_with_set() {
@@ -56,14 +56,14 @@ impl Job {
         }
     }
 
-    /// A rank keeps no messages any more: it is said once, and no rank is restarted. LOG-7
+    /// A rank keeps no messages, or events, any more: it is said once, and no rank is restarted. LOG-7
     pub(super) fn go_on_unprotected(&mut self, rank: usize, why: &str) {
         if self.unprotected_since.is_some() {
             return;
         }
         self.unprotected_since = Some(rank);
         self.say(Some(format!(
-            "the log of rank {rank} is full: {why}; the job goes on UNPROTECTED: the death of a rank ends it (--log-full stop ends the job now)"
+            "{why}; the job goes on UNPROTECTED: the death of a rank ends it (--log-full stop ends the job now)"
         )));
     }
 

@@ -100,7 +100,7 @@ impl Holdings {
         out: &mut Vec<u8>,
     ) -> bool {
         let carried = &mut self.peers[carriage.to.index()].carried;
-        let is_all = carried.until.max(self.stable) >= first;
+        let is_all = carried.until.max(self.stable) >= first && !self.has_stopped;
         let Some(writer) = carried.writer.as_mut().filter(|_| is_all) else {
             return false;
         };
@@ -174,7 +174,11 @@ impl Holdings {
     /// Reads all attachments of a rank that were taken.
     pub(crate) fn read_carried_by(&mut self, from: Rank) {
         if let Some(incoming) = &mut self.peers[from.index()].carried.incoming {
-            let (_, row) = self.held.entry(from).or_default();
+            let mut dropped = Row::default();
+            let row = match self.has_stopped {
+                true => &mut dropped,
+                false => &mut self.held.entry(from).or_default().1,
+            };
             let read = incoming.read(self.incarnation, row, &mut self.scratch);
             self.unreadable = self.unreadable.or(read.err());
         }

@@ -35,7 +35,7 @@ impl From<Error> for Failure {
             Error::Request { .. } => abi::ERR_REQUEST,
             Error::NoSuchRank { .. } => abi::ERR_RANK,
             Error::Argument(_) => abi::ERR_ARG,
-            Error::LogFull(_) => abi::ERR_NO_MEM,
+            Error::LogFull(_) | Error::EventsFull(_) => abi::ERR_NO_MEM,
             _ => abi::ERR_OTHER,
         };
         Self::new(code, error)

@@ -52,6 +52,9 @@ pub enum Error {
     /// The payload log is full, and no memory of it can be freed.
     #[error("the payload log of this rank is full: {0}")]
     LogFull(LogFull),
+    /// The events that ranks hold for each other take all the memory that they may.
+    #[error("this rank has no room for events: {0}")]
+    EventsFull(EventsFull),
     /// A send waits for its events to become stable, and no quorum of event loggers has them.
     #[error(
         "a send has waited {} s for its events to become stable: {why}; check the event loggers, or raise --event-wait",
@@ -97,6 +100,31 @@ fn truncated(ended: &[Ended]) -> String {
         Some(format!("request {} of the call: {error}", ended.index))
     });
     truncated.collect::<Vec<_>>().join("; ")
+}
+
+/// The memory of events that a rank holds, where it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventsFull {
+    /// Memory in use.
+    pub used_bytes: u64,
+    /// The memory that may be used.
+    pub limit_bytes: u64,
+    /// The rank whose events take the most of it.
+    pub most_of: Rank,
+}
+
+impl fmt::Display for EventsFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            used_bytes,
+            limit_bytes,
+            most_of,
+        } = self;
+        write!(
+            f,
+            "events that ranks hold for each other take {used_bytes} of {limit_bytes} bytes (a quarter of --log-memory), most of them those of rank {most_of}, and none may be freed before a checkpoint: publish checkpoints more often, raise --log-memory, or choose --protocol pessimist"
+        )
+    }
 }
 
 /// Why a payload log is full.

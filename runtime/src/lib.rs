@@ -27,7 +27,7 @@ mod protocol;
 mod stdio;
 mod world;
 
-pub use error::{Error, LogFull};
+pub use error::{Error, EventsFull, LogFull};
 pub use refrain_job::statistics::{self, Statistics};
 pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
 pub use refrain_transport::engine::Stall;

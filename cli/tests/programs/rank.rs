@@ -79,6 +79,7 @@ fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Result<()
         "check-until-stopped" => check_until_stopped(joined(control)?),
         "finalize" => joined(control)?.report(&ToLauncher::Finalize)?,
         "flood" => flood(value)?,
+        "answers" => answers(value)?,
         "abort" => joined(control)?.abort(value),
         "garbage" => {
             let control = joined(control)?;
@@ -209,6 +210,24 @@ fn flood(count: &str) -> Result<(), Error> {
         }
     }
     println!("flooded");
+    world.finalize()
+}
+
+/// Two ranks answer each other; each receive is from any source.
+fn answers(count: &str) -> Result<(), Error> {
+    let count: u32 = count.parse().expect("a number");
+    let mut world = refrain::World::init()?;
+    let other = 1 - world.rank().0;
+    let mut buffer = [0; 8];
+    for number in 0..count {
+        if (number + other) % 2 == 0 {
+            world.recv(&mut buffer, refrain::from_any())?;
+            assert_eq!(buffer[..4], number.to_le_bytes());
+        } else {
+            buffer[..4].copy_from_slice(&number.to_le_bytes());
+            world.send(&buffer, refrain::to(other))?;
+        }
+    }
     world.finalize()
 }
 

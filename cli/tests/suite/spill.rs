@@ -194,6 +194,24 @@ fn a_job_whose_log_is_full_continues_unprotected() {
     }
 }
 
+/// LOG-7: the same where ranks hold events for each other, and have no room for more.
+#[test]
+fn a_job_without_room_for_events_continues_unprotected() {
+    for protocol in ["ticket", "causal"] {
+        let options = format!("-n 2 --no-prefix --protocol {protocol} --log-memory 4M");
+        let ended = run(&mut job(&options, "answers=100000")).expect(0);
+        assert_eq!(ended.err.matches("UNPROTECTED").count(), 1, "{ended:?}");
+        assert!(ended.err.contains("has no room for events"), "{ended:?}");
+        let ended = run(&mut job(
+            &format!("{options} --log-full stop"),
+            "answers=100000",
+        ))
+        .expect(9);
+        let told = "this rank has no room for events";
+        assert!(ended.out.contains(told), "{ended:?}");
+    }
+}
+
 /// LOG-7: before a log is full a death is survived; afterwards it ends the job, with the reason.
 #[test]
 fn an_unprotected_job_ends_with_its_first_dead_rank() {

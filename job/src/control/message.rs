@@ -86,11 +86,10 @@ pub enum ToLauncher {
     },
     /// The answer to [`ToRank::AskStatus`].
     Status(Box<StatusFigures>),
-    /// The log of this rank is full of messages to the named rank, whose checkpoint would free
-    /// them. LOG-3
+    /// The log of this rank is full of messages to the named rank, or its memory of that rank's events, and a
+    /// checkpoint of that rank would free them. LOG-3
     WantCheckpoint(u32),
-    /// The log of this rank is full, for this reason, and the rank keeps no messages any more.
-    /// LOG-7
+    /// This rank keeps no messages, or no events, any more, for this reason. LOG-7
     Unprotected(String),
     /// The fabric reports this life of a rank as lost. If the life is not dead, it is killed and
     /// restarted: ranks that took it for dead ignore it. FENCE-1

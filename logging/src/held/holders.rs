@@ -27,6 +27,11 @@ impl Holders {
         self.ranks.len() / self.per_batch
     }
 
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.ranks)
+    }
+
     /// The places of a batch.
     pub fn of(&self, at: usize) -> &[Rank] {
         &self.ranks[at * self.per_batch..][..self.per_batch]

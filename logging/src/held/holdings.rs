@@ -131,6 +131,8 @@ pub struct Holdings {
     /// Peers whose attachments are to be confirmed.
     pub(crate) unconfirmed: Vec<Rank>,
     pub(crate) scratch: Scratch,
+    /// It keeps no determinants any more. LOG-7
+    pub(crate) has_stopped: bool,
     /// Why an attachment that was taken earlier could not be read, until that is reported.
     pub(crate) unreadable: Option<&'static str>,
     pub(super) restoring: Vec<Restoring>,
@@ -198,6 +200,7 @@ impl Holdings {
             queue: VecDeque::new(),
             unconfirmed: Vec::new(),
             scratch: Scratch::default(),
+            has_stopped: false,
             unreadable: None,
             restoring: Vec::new(),
             earlier: before.map(|before| (held, Incarnation(before))),
@@ -223,9 +226,41 @@ impl Holdings {
 
     /// Bytes of memory of the batches of this rank and of those that it holds of others, without the newest.
     pub fn held_bytes(&self) -> u64 {
-        let held = self.held.values().map(|(_, row)| row);
-        let rows = held.chain([&self.own]);
-        rows.map(|row| row.as_bytes().len() as u64).sum()
+        self.bytes_by_rank().map(|(_, bytes, _)| bytes).sum()
+    }
+
+    /// By rank, this one and others: bytes of memory of its determinants here, and the first one that is not
+    /// trimmed.
+    pub fn bytes_by_rank(&self) -> impl Iterator<Item = (Rank, u64, EventIndex)> {
+        let held = self.held.iter();
+        let held = held.map(|(rank, (floor, row))| (*rank, row.as_bytes().len(), floor.first));
+        let own = self.own.as_bytes().len() + self.holders.bytes();
+        let all = held.chain([(self.rank, own, self.floor.0)]);
+        all.map(|(rank, bytes, floor)| (rank, bytes as u64, floor))
+    }
+
+    /// Frees all determinants, and keeps none from now on: those of this rank count as stable, and those of
+    /// others as held. No rank can be restarted any more. LOG-7
+    pub fn stop_keeping(&mut self) {
+        self.store_recent(true);
+        for peer in (0..self.peers.len() as u32).map(Rank) {
+            self.read_carried_by(peer);
+        }
+        self.has_stopped = true;
+        self.held.clear();
+        self.stable = self.waiting.back().map_or(self.stable, |last| last.end);
+        self.waiting.clear();
+        let last_clock = self.own.last_clock();
+        (self.own, self.holders) = (Row::default(), Holders::new(self.rank, &self.tolerance));
+        self.floor = (self.stable, last_clock.unwrap_or(self.floor.1));
+        for peer in (0..self.peers.len() as u32).map(Rank) {
+            self.tell_floor(peer);
+        }
+    }
+
+    /// Whether [`Holdings::stop_keeping`] was called.
+    pub fn has_stopped_keeping(&self) -> bool {
+        self.has_stopped
     }
 
     /// Number of determinants of this rank, and of those that it holds of others.
@@ -285,8 +320,10 @@ impl Holdings {
     fn heard(&mut self, from: Rank, message: Message<'_>) {
         match message {
             Message::Hold(batch) => {
-                let (_, row) = self.held.entry(from).or_default();
-                row.push(&batch);
+                if !self.has_stopped {
+                    let (_, row) = self.held.entry(from).or_default();
+                    row.push(&batch);
+                }
                 let (incarnation, end) = (batch.incarnation, batch.end());
                 self.took(from, Taken::Batch { incarnation, end });
             }
@@ -315,6 +352,10 @@ impl Holdings {
 
 impl Commits for Holdings {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        if self.has_stopped {
+            self.stable = header.end();
+            return;
+        }
         if self.takes_matches() {
             let payload = &batch[HEADER_BYTES..header.batch_bytes()];
             return self.push_recent(Made::new(header, payload, None));
@@ -334,6 +375,10 @@ impl Commits for Holdings {
     }
 
     fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
+        if self.has_stopped {
+            self.stable = header.end();
+            return;
+        }
         self.push_recent(Made::new(header, payload, Some(alone)));
     }
 

@@ -11,6 +11,15 @@ pub type Process = Pessimist<Holdings>;
 
 /// A life of a rank, with the events of its earlier lives.
 pub fn life(rank: u32, incarnation: u32, ranks: u32, collected: Option<Collected>) -> Process {
+    life_tolerating(Tolerance::default(), (rank, incarnation), ranks, collected)
+}
+
+fn life_tolerating(
+    tolerance: Tolerance,
+    (rank, incarnation): (u32, u32),
+    ranks: u32,
+    collected: Option<Collected>,
+) -> Process {
     let of = (Rank(rank), Incarnation(incarnation));
     let identity = Identity {
         job: 1,
@@ -18,12 +27,7 @@ pub fn life(rank: u32, incarnation: u32, ranks: u32, collected: Option<Collected
         incarnation: of.1,
     };
     let next = collected.as_ref().map_or(EventIndex(0), |it| it.end);
-    let holdings = Holdings::new(
-        (Gives::WithMessages, Tolerance::default()),
-        of,
-        ranks,
-        collected,
-    );
+    let holdings = Holdings::new((Gives::WithMessages, tolerance), of, ranks, collected);
     Pessimist::after_unstable(identity, next, holdings)
 }
 
@@ -133,6 +137,83 @@ fn a_rank_that_sends_nothing_confirms_when_it_is_idle() {
     job[1].idle();
     deliver(&mut job);
     assert_eq!(stable_end(&mut job, 0), EventIndex(1));
+}
+
+fn job_tolerating(tolerance: &Tolerance, ranks: u32) -> Vec<Process> {
+    let life = |rank| life_tolerating(tolerance.clone(), (rank, 0), ranks, None);
+    (0..ranks).map(life).collect()
+}
+
+/// Two deaths at once: the owner, one rank that has confirmed, and the receiver have the events.
+// CAUSAL-1
+#[test]
+fn with_two_failures_a_message_waits_for_a_holder_beside_its_receiver() {
+    let mut job = job_tolerating(&Tolerance::new(2, &[]), 3);
+    receive(&mut job, 0, 0);
+    assert!(!job[0].may_carry(Rank(1)), "it is in no batch yet");
+    let recorded = job[0].recorded();
+    job[0].advance(recorded);
+    assert!(!job[0].may_carry(Rank(1)), "nobody has confirmed it");
+    let mut piece = [0; 40];
+    while let Some((to, bytes)) = job[0].commits_mut().tell(&mut piece) {
+        if to == Rank(2) {
+            let heard = job[2].commits_mut().hear(Rank(0), &piece[..bytes]);
+            heard.expect("it can be read");
+        }
+    }
+    let (_, bytes) = job[2].commits_mut().tell(&mut piece).expect("it confirms");
+    let heard = job[0].commits_mut().hear(Rank(2), &piece[..bytes]);
+    heard.expect("it can be read");
+    assert!(job[0].may_carry(Rank(1)));
+    assert!(!job[0].may_carry(Rank(2)), "nobody beside it has it");
+    assert_eq!(stable_end(&mut job, 0), EventIndex(0));
+    send(&mut job, 0, 1);
+    job[1].idle();
+    deliver(&mut job);
+    assert_eq!(stable_end(&mut job, 0), EventIndex(1));
+}
+
+/// It would go back with the sender.
+// CAUSAL-1 SET-4
+#[test]
+fn a_message_to_a_member_of_the_senders_set_carries_nothing() {
+    let mut job = job_tolerating(&Tolerance::new(1, &[0, 0, 1]), 3);
+    receive(&mut job, 0, 0);
+    assert!(!job[0].may_carry(Rank(1)));
+    assert!(job[0].may_carry(Rank(2)));
+    let recorded = job[0].recorded();
+    job[0].advance(recorded);
+    job[0].commits_mut().press();
+    deliver(&mut job);
+    assert_eq!((held(&job, 1, 0), held(&job, 2, 0)), (0, 1));
+    assert_eq!(stable_end(&mut job, 0), EventIndex(1));
+}
+
+// LOG-7
+#[test]
+fn a_rank_that_has_no_room_keeps_nothing_and_waits_for_nothing() {
+    let mut job = job(2);
+    for count in 0..3 {
+        for rank in [0, 1] {
+            receive(&mut job, rank, count);
+            send(&mut job, rank, 1 - rank);
+        }
+    }
+    deliver(&mut job);
+    job[0].commits_mut().stop_keeping();
+    assert_eq!(job[0].commits().held_bytes(), 0);
+    assert_eq!(stable_end(&mut job, 0), EventIndex(3));
+    deliver(&mut job);
+    assert_eq!(held(&job, 1, 0), 0, "nobody needs them any more");
+    receive(&mut job, 0, 3);
+    assert!(send(&mut job, 0, 1).is_empty());
+    assert_eq!(stable_end(&mut job, 0), EventIndex(4));
+    receive(&mut job, 1, 3);
+    assert!(!send(&mut job, 1, 0).is_empty());
+    job[0].idle();
+    deliver(&mut job);
+    assert_eq!(stable_end(&mut job, 1), EventIndex(4), "it does not wait");
+    assert_eq!(job[0].commits().held_bytes(), 0);
 }
 
 // CAUSAL-3

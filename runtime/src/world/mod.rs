@@ -11,6 +11,7 @@ mod checkpoint;
 mod checkpoint_requests;
 pub mod collective;
 mod envelope;
+mod event_memory;
 mod forked;
 mod group;
 mod leaving;

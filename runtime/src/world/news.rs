@@ -101,6 +101,7 @@ impl World {
             control.check()?;
         }
         self.heed_news()?;
+        self.bound_events()?;
         self.request_room().map(drop)
     }
 

@@ -50,7 +50,7 @@ pub(super) struct Patience {
     log_full_wait: Duration,
     /// As `log_full_wait`, until a checkpoint of a receiver has freed a part of the log.
     log_full_wait_at_first: Duration,
-    log_full: LogFullPolicy,
+    pub(super) log_full: LogFullPolicy,
     /// Limit of a send's wait for its events; then an error.
     pub(super) events_wait: Duration,
 }
@@ -260,7 +260,8 @@ impl LogWatch {
         }
         // LOG-7: while a peer catches up it waits for that.
         if world.engine.stop_keeping() {
-            let report = ToLauncher::Unprotected(full.to_string());
+            let report = format!("the log of rank {} is full: {full}", world.rank);
+            let report = ToLauncher::Unprotected(report);
             world.tell(|control| control.report(&report))?;
         }
         Ok(())

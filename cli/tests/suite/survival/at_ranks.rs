@@ -211,6 +211,21 @@ fn more_holders_than_there_are_ranks_are_refused() {
     }
 }
 
+/// Checkpoints that are requested free the memory of events: a third of these would not have room.
+// LOG-7
+#[test]
+fn checkpoints_free_the_memory_of_events() {
+    let mut batch = Batch::new("events at ranks, memory");
+    let program = "refrain-workload any-source --bytes 8 --tasks 80000";
+    let program: Vec<_> = program.split(' ').collect();
+    for protocol in ["ticket", "causal"] {
+        let options = format!("--protocol {protocol} --log-memory 4M");
+        let ended = batch.run_program(2, &options, &program);
+        assert_eq!(ended.status, Some(0), "{ended:?}");
+        assert!(!ended.err.contains("UNPROTECTED"), "{ended:?}");
+    }
+}
+
 /// One after the other: each death is either made good before the next, or the job ends with that
 /// error.
 // TICKET-4

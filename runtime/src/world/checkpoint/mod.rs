@@ -47,6 +47,8 @@ pub(super) struct Checkpoints {
     pub(super) traffic_before: Traffic,
     /// Requests to other ranks for checkpoints that free memory of this rank's log. LOG-3
     pub(super) requests: CheckpointRequests,
+    /// The same for memory of events.
+    pub(super) event_requests: CheckpointRequests,
     /// The rank has waited for log memory in vain.
     pub(super) has_waited: bool,
     /// The rounds of the rank's correlated set.
