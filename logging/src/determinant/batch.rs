@@ -28,7 +28,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use thiserror::Error;
 
 /// Version of header and payload. A reader refuses every other.
-pub const BATCH_VERSION: u8 = 3;
+pub const BATCH_VERSION: u8 = 4;
 /// Bytes of an encoded header.
 pub const HEADER_BYTES: usize = 48;
 /// Maximum length of a batch in bytes.

@@ -11,76 +11,73 @@ pub(crate) use alone::{ALONE_BYTES_MAX, match_alone};
 pub(crate) use decoder::Decoder;
 pub(crate) use encoder::Encoder;
 
+use super::Determinant;
 use super::batch::{BatchHeader, PAYLOAD_BYTES_MAX};
-use super::{Determinant, Match};
 use thiserror::Error;
-use varint::{Bytes, VARINT_BYTES_MAX};
+use varint::{Bytes, PAIR_BYTES_MAX, VARINT_BYTES_MAX};
 
-/// First byte of a match: bit 7. Then [`STEP_SHIFT`], [`OTHER`] and the source.
+/// First byte of a match: bit 7. Then [`IS_COMPLETED`], [`WAY_SHIFT`] and the source.
 const IS_MATCH: u8 = 0x80;
-/// The step of the clock, in two bits: 0 the same as the last step of its kind, 1 and 2
-/// the step itself, 3 a number that follows.
-const STEP_SHIFT: u8 = 5;
-const STEPS_MAX: u64 = 2;
-const STEP_LATER: u8 = 3;
-/// The request of a match, or the length of a probe, is not the predicted one.
-const OTHER: u8 = 0x10;
+const IS_COMPLETED: u8 = 0x40;
+/// How step of the clock and request are written, in two bits.
+const WAY_SHIFT: u8 = 4;
+/// Both are as predicted,
+const AS_PREDICTED: u8 = 0;
+/// or the step is, and the lag of the request;
+const SAME_LAG: u8 = 1;
+/// or only the lag: the step follows;
+const OTHER_STEP: u8 = 2;
+/// or a pair of step and lag follows.
+const OTHER: u8 = 3;
 /// Source and SSN, in four bits: a value below this is the place of a source in the order
 /// in which sources were met, and its SSN is the predicted one.
 const PLACES_SHORT: usize = 13;
 /// The place follows.
 const SOURCE_LATER: u8 = 13;
-/// The place follows, then the difference of the SSN from the predicted one.
+/// A pair follows: the place, and the difference of the SSN from the predicted one.
 const SOURCE_UNEXPECTED: u8 = 14;
 /// A source that has no place: rank and SSN follow.
 const SOURCE_NEW: u8 = 15;
 
-/// Before a match whose flags differ from those of the last.
-const TAG_MODE: u8 = 0x10;
-const MODE_COMPLETED: u8 = 1;
-const MODE_NAMED: u8 = 2;
-/// Before the byte of a successful probe, in which bit 7 is [`TAG_OTHER`].
-const TAG_PROBE: u8 = 0x20;
-/// The tag is not that of the last probe.
-const TAG_OTHER: u8 = 0x80;
-/// A set of completed requests: their number, in three bits if it fits.
-const TAG_COMPLETION: u8 = 0x30;
-const SET_CONTINUES: u8 = 8;
-const SET_COUNT_MAX: u64 = 7;
-const COUNT_LATER: u8 = 0;
-/// A run of operations that found nothing.
-const TAG_NOTHING: u8 = 0x40;
-/// The number of the operations does not follow from their clocks.
-const NOTHING_COUNT: u8 = 1;
+/// Before a match that is named if the last one was not, or the other way round.
+const NAMED_CHANGES: u8 = 0x10;
+/// Before a set that continues.
+const SET_CONTINUES: u8 = 0x11;
 /// A receive that was cancelled.
-const TAG_CANCELLED: u8 = 0x50;
-/// A number from outside; its series in four bits.
-const TAG_NUMBER: u8 = 0x60;
+const TAG_CANCELLED: u8 = 0x12;
 /// Bytes from outside.
-const TAG_BYTES: u8 = 0x70;
+const TAG_BYTES: u8 = 0x13;
+/// A run of operations that found nothing: their number follows from their clocks.
+const TAG_NOTHING: u8 = 0x14;
+/// It does not.
+const TAG_NOTHING_COUNTED: u8 = 0x15;
+/// A successful probe, and the source in four bits.
+const TAG_PROBE: u8 = 0x20;
+/// A number from outside; its series in four bits.
+const TAG_NUMBER: u8 = 0x30;
+/// A set of completed requests. Then [`SET_OTHER`], [`SET_LISTED`], and in four bits their number if it is not 0
+/// and fits.
+const TAG_SET: u8 = 0x40;
+/// Step and first request are not as predicted: a pair of step and lag follows.
+const SET_OTHER: u8 = 0x20;
+/// The requests do not follow each other directly: the distance of each from the one before follows.
+const SET_LISTED: u8 = 0x10;
+const SET_COUNT_MAX: u64 = 15;
 
-#[inline]
-fn mode_of(matched: &Match) -> u8 {
-    let completed = if matched.is_completed {
-        MODE_COMPLETED
-    } else {
-        0
-    };
-    completed | if matched.is_named { MODE_NAMED } else { 0 }
-}
+/// The second byte of a probe: the step, in four bits, or that it follows;
+const PROBE_STEP_SHIFT: u8 = 4;
+const PROBE_STEP_LATER: u8 = 15;
+/// the place of the tag among the last ones, in three bits, or that it follows;
+const PROBE_TAG_SHIFT: u8 = 1;
+const PROBE_TAG_LATER: u8 = 7;
+/// the length is not that of the last probe, and follows.
+const PROBE_LENGTH_LATER: u8 = 1;
 
-/// The kinds of determinants with their own steps of the clock.
-#[derive(Clone, Copy)]
-enum Stepping {
-    Match,
-    Probe,
-}
-
-/// Maximum length of a match or a probe in bytes: two of its own; step, length or
-/// request, SSN; place or rank; tag.
-pub(super) const MATCH_BYTES_MAX: usize = 2 + 3 * VARINT_BYTES_MAX + 5 + 5;
+/// Maximum length of a match or a probe in bytes: two of its own; rank and SSN; step, tag and length of a probe, which
+/// are longer than a match's pair.
+pub(super) const MATCH_BYTES_MAX: usize = 2 + (5 + VARINT_BYTES_MAX) + (5 + 2 * VARINT_BYTES_MAX);
 /// Maximum length of a completion in bytes, without its requests.
-pub(super) const COMPLETION_BYTES_MAX: usize = 1 + VARINT_BYTES_MAX + 2;
+pub(super) const COMPLETION_BYTES_MAX: usize = 2 + 1 + VARINT_BYTES_MAX + 2;
 /// Maximum length of a completed request in bytes.
 pub(super) const REQUEST_BYTES_MAX: usize = VARINT_BYTES_MAX;
 /// Maximum length of a number from outside in bytes.
@@ -91,6 +88,9 @@ pub(super) const BYTES_HEAD_MAX: usize = 1 + VARINT_BYTES_MAX + 1;
 pub(super) const DETERMINANT_BYTES_MAX: usize =
     COMPLETION_BYTES_MAX + Determinant::REQUESTS_MAX * REQUEST_BYTES_MAX;
 
+// A match, and a run that found nothing.
+const _: () = assert!(PAIR_BYTES_MAX <= 5 + 2 * VARINT_BYTES_MAX);
+const _: () = assert!(1 + PAIR_BYTES_MAX + VARINT_BYTES_MAX <= MATCH_BYTES_MAX);
 const _: () = assert!(MATCH_BYTES_MAX <= DETERMINANT_BYTES_MAX);
 const _: () = assert!(BYTES_HEAD_MAX + Determinant::BYTES_MAX <= DETERMINANT_BYTES_MAX);
 const _: () = assert!(DETERMINANT_BYTES_MAX <= PAYLOAD_BYTES_MAX);

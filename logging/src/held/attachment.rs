@@ -18,7 +18,7 @@ use crate::determinant::{Determinant, EventIndex};
 use core::hash::{Hash, Hasher};
 
 /// Version of attachments, in each base.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Bits of the first byte. Without this one the attachment has one batch of one determinant, and the lowest five
 /// bits are the number of determinants left out before it.

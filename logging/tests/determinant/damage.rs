@@ -134,7 +134,7 @@ fn another_version_is_refused_by_name() {
     let mut batch = batch_of(&[a_match(5, 5, 1, 0)], 0);
     batch[4] = BATCH_VERSION + 1;
     let error = BatchHeader::read(&batch).expect_err("from the future");
-    assert!(error.to_string().contains("this program reads version 3"));
+    assert!(error.to_string().contains("this program reads version 4"));
     assert!(
         BatchHeader::read(&[0; 64]).is_err(),
         "memory that was never written"

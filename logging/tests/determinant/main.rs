@@ -7,6 +7,7 @@ mod damage;
 mod fixed_seed;
 mod foreseen;
 mod model;
+mod plain_reader;
 mod random_runs;
 mod recorder;
 mod rows;

@@ -259,12 +259,28 @@ fn other_ways_to_say_it_are_refused() {
         )
     };
     assert!(read(&[0x8f, 1, 0]).is_ok());
-    let others: [&[u8]; 5] = [
-        &[0xef, 0, 1, 0],    // the step, though it is the one expected
-        &[0x9f, 1, 0, 10],   // the request, though the other rule says it
-        &[0x10, 0x8f, 1, 0], // flags that are no others
-        &[0x8f, 0x81, 0, 0], // a long number
-        &[0x80],             // a source that no earlier determinant names
+    // A set that the pair or the list says, though the short form does.
+    let set = header_of(&[completion(5, &[5, 6])], 0);
+    assert!(decode(&set, &[0x42]).is_ok());
+    for payload in [&[0x62, 0][..], &[0x52, 2]] {
+        let payload_bytes = payload.len() as u32;
+        let header = BatchHeader {
+            payload_bytes,
+            ..set
+        };
+        assert!(decode(&header, payload).is_err(), "{payload:02x?}");
+    }
+    let others: [&[u8]; 10] = [
+        &[0xaf, 0, 1, 0],          // the step, though it is the one expected
+        &[0x9f, 1, 0],             // the lag, though the request is as predicted
+        &[0xbf, 0, 1, 0],          // a pair, though both are as predicted
+        &[0x8f, 0x81, 0, 0],       // a long number
+        &[0x80],                   // a source that no earlier determinant names
+        &[0x10, 0x10, 0x8f, 1, 0], // two changes
+        &[0x10, 0x41],             // a change without a match
+        &[0x11, 0x8f, 1, 0],       // a match that continues
+        &[0x00],                   // no kind
+        &[0x1f],
     ];
     for payload in others {
         assert!(read(payload).is_err(), "{payload:02x?}");

@@ -2,35 +2,44 @@
 //! the same bytes as [`Encoder`](super::Encoder) writes, without the state that only a
 //! second determinant would use.
 
-use super::varint::zigzag;
-use super::{IS_MATCH, OTHER, SOURCE_NEW, TAG_MODE, mode_of};
+use super::varint::{SECOND_MAX, VARINT_BYTES_MAX, zigzag};
+use super::{IS_COMPLETED, IS_MATCH, NAMED_CHANGES, OTHER, SOURCE_NEW, WAY_SHIFT};
 use crate::determinant::Match;
-use refrain_ring::Clock;
 
-/// Maximum length in bytes: two of its own; rank; SSN and request.
-pub(crate) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
+/// Maximum length in bytes: two of its own; the lag of the request; rank and SSN.
+pub(crate) const ALONE_BYTES_MAX: usize = 2 + (1 + VARINT_BYTES_MAX) + 5 + VARINT_BYTES_MAX;
 
 /// Writes the payload to the start of `to`; returns its length in bytes.
 #[inline]
 pub(crate) fn match_alone(to: &mut [u8; ALONE_BYTES_MAX], alone: &Match) -> usize {
-    let (at, matched, mode) = (alone.at, &alone.matched, mode_of(alone));
+    let matched = &alone.matched;
     let mut end = 0;
-    if mode != 0 {
-        to[0] = TAG_MODE | mode;
+    if alone.is_named {
+        to[0] = NAMED_CHANGES;
         end = 1;
     }
-    // The prediction for the first match: a request as old as its match, or 0.
-    let change = match matched.request {
-        request if request == at => None,
-        Clock(0) => Some(0),
-        Clock(request) => Some(zigzag(at.0.wrapping_sub(request))),
-    };
-    to[end] = IS_MATCH | if change.is_some() { OTHER } else { 0 } | SOURCE_NEW;
-    end = put(to, end + 1, matched.source.0.into());
-    end = put(to, end, zigzag(matched.ssn.0));
-    match change {
-        Some(change) => put(to, end, change),
-        None => end,
+    let completed = if alone.is_completed { IS_COMPLETED } else { 0 };
+    // The prediction for the first match: a request as old as its match.
+    let lag = alone.at.0.wrapping_sub(matched.request.0);
+    let head = IS_MATCH | completed | SOURCE_NEW;
+    if lag == 0 {
+        to[end] = head;
+        end += 1;
+    } else {
+        to[end] = head | OTHER << WAY_SHIFT;
+        end = put_lag(to, end + 1, lag);
+    }
+    end = put(to, end, matched.source.0.into());
+    put(to, end, zigzag(matched.ssn.0))
+}
+
+/// Writes the pair of no step and this lag.
+#[inline]
+fn put_lag(to: &mut [u8; ALONE_BYTES_MAX], end: usize, lag: u64) -> usize {
+    to[end] = lag.min(SECOND_MAX) as u8;
+    match lag.checked_sub(SECOND_MAX) {
+        None => end + 1,
+        Some(rest) => put(to, end + 1, rest),
     }
 }
 
@@ -50,7 +59,7 @@ mod tests {
     use super::*;
     use crate::determinant::Matched;
     use crate::determinant::record::Encoder;
-    use refrain_ring::{Rank, Ssn};
+    use refrain_ring::{Clock, Rank, Ssn};
 
     /// Numbers around every length of their encodings.
     fn numbers() -> Vec<u64> {

@@ -1,12 +1,13 @@
 //! The encoder of payloads.
 
-use super::prediction::Prediction;
-use super::varint::{put, zigzag};
+use super::prediction::{Advance, Naming, Prediction};
+use super::varint::{put, put_pair, zigzag};
 use super::{
-    COUNT_LATER, IS_MATCH, NOTHING_COUNT, OTHER, PLACES_SHORT, SET_CONTINUES, SET_COUNT_MAX,
-    SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER, STEP_SHIFT, STEPS_MAX, Stepping,
-    TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_NUMBER, TAG_OTHER,
-    TAG_PROBE, mode_of,
+    AS_PREDICTED, IS_COMPLETED, IS_MATCH, NAMED_CHANGES, OTHER, OTHER_STEP, PLACES_SHORT,
+    PROBE_LENGTH_LATER, PROBE_STEP_LATER, PROBE_STEP_SHIFT, PROBE_TAG_LATER, PROBE_TAG_SHIFT,
+    SAME_LAG, SET_CONTINUES, SET_COUNT_MAX, SET_LISTED, SET_OTHER, SOURCE_LATER, SOURCE_NEW,
+    SOURCE_UNEXPECTED, TAG_BYTES, TAG_CANCELLED, TAG_NOTHING, TAG_NOTHING_COUNTED, TAG_NUMBER,
+    TAG_PROBE, TAG_SET, WAY_SHIFT,
 };
 use crate::determinant::{Determinant, Match};
 use core::hash::{Hash, Hasher};
@@ -45,7 +46,7 @@ impl Encoder {
         let behind = self.0.clock_behind(determinants);
         let is_possible = behind <= clock.0;
         if is_possible {
-            self.0.clock = behind;
+            self.0.go_to(behind);
         }
         is_possible
     }
@@ -59,7 +60,7 @@ impl Encoder {
         requests_of: impl FnOnce(&'a R) -> Requests,
         bytes_of: impl FnOnce(&'a B) -> Bytes,
     ) where
-        Requests: ExactSizeIterator<Item = Clock>,
+        Requests: ExactSizeIterator<Item = Clock> + Clone,
         Bytes: ExactSizeIterator<Item = u8>,
     {
         match *determinant {
@@ -85,129 +86,190 @@ impl Encoder {
 
     #[inline]
     pub(crate) fn matched(&mut self, out: &mut Vec<u8>, record: &Match) {
-        let (at, matched, mode) = (record.at, &record.matched, mode_of(record));
-        if mode != self.0.mode {
-            out.push(TAG_MODE | mode);
-            self.0.mode = mode;
+        let (known, at, matched) = (&mut self.0, record.at.0, &record.matched);
+        if record.is_named != known.is_named {
+            out.push(NAMED_CHANGES);
+            known.is_named = record.is_named;
         }
-        let change = self.0.requests.change(at.0, matched.request.0);
-        let head = IS_MATCH | if change.is_some() { OTHER } else { 0 };
+        let (naming, completed) = match record.is_completed {
+            false => (Naming::Match, 0),
+            true => (Naming::CompletedMatch, IS_COMPLETED),
+        };
+        let expected = known.expected(naming);
+        let found = known.follow(naming, at, matched.request.0);
+        let is_step = found.step == expected.step;
+        let way = if is_step && found.further == expected.further {
+            AS_PREDICTED
+        } else if found.lag != expected.lag {
+            OTHER
+        } else if is_step {
+            SAME_LAG
+        } else {
+            OTHER_STEP
+        };
+        let place = known.sources.place(matched.source);
         let message = (matched.source, matched.ssn);
-        self.place(out, head, Stepping::Match, at, message);
-        if let Some(change) = change {
-            put(out, change);
+        let code = self.source(place, matched.ssn);
+        out.push(IS_MATCH | completed | way << WAY_SHIFT | code);
+        match place {
+            Some(place) if way == AS_PREDICTED && usize::from(code) < PLACES_SHORT => {
+                // The head says it all: the common case.
+                self.0.sources.note(place, matched.ssn);
+                self.0.ssn = matched.ssn.0;
+            }
+            _ => self.follow_head(out, (way, code), found, (place, message)),
         }
+    }
+
+    /// Writes what the head of a match does not say.
+    #[inline(never)]
+    fn follow_head(
+        &mut self,
+        out: &mut Vec<u8>,
+        (way, code): (u8, u8),
+        found: Advance,
+        (place, message): (Option<usize>, (Rank, Ssn)),
+    ) {
+        match way {
+            OTHER_STEP => put(out, found.step),
+            OTHER => put_pair(out, (found.step, found.lag)),
+            _ => {}
+        }
+        self.message(out, code, place, message);
     }
 
     fn probe(&mut self, out: &mut Vec<u8>, at: Clock, source: Rank, ssn: Ssn, found: (i32, u64)) {
-        out.push(TAG_PROBE);
-        let (tag, bytes) = self.0.probed;
-        self.0.probed = found;
-        let head =
-            if found.0 == tag { 0 } else { TAG_OTHER } | if found.1 == bytes { 0 } else { OTHER };
-        self.place(out, head, Stepping::Probe, at, (source, ssn));
-        if found.0 != tag {
-            let difference = i64::from(found.0) - i64::from(tag);
-            put(out, zigzag(difference as u64));
+        let place = self.0.sources.place(source);
+        let code = self.source(place, ssn);
+        out.push(TAG_PROBE | code);
+        self.message(out, code, place, (source, ssn));
+        let known = &mut self.0;
+        let step = known.follow_other(at.0);
+        let (tag, bytes) = found;
+        let tag_place = known.probed.place(tag);
+        let step_code = step.min(PROBE_STEP_LATER.into()) as u8;
+        let tag_code = tag_place.map_or(PROBE_TAG_LATER, |place| place as u8);
+        let is_other_length = bytes != known.probed.bytes;
+        let length_code = if is_other_length {
+            PROBE_LENGTH_LATER
+        } else {
+            0
+        };
+        out.push(step_code << PROBE_STEP_SHIFT | tag_code << PROBE_TAG_SHIFT | length_code);
+        if step_code == PROBE_STEP_LATER {
+            put(out, step - u64::from(PROBE_STEP_LATER));
         }
-        if found.1 != bytes {
-            put(out, zigzag(found.1.wrapping_sub(bytes)));
+        match tag_place {
+            Some(place) => drop(known.probed.take(place)),
+            None => {
+                let difference = i64::from(tag) - i64::from(known.probed.tag());
+                put(out, zigzag(difference as u64));
+                known.probed.add(tag);
+            }
+        }
+        if is_other_length {
+            put(out, bytes);
+            known.probed.bytes = bytes;
         }
     }
 
-    /// Writes the clock and the message.
+    /// The four bits for a message of the source at this place.
     #[inline]
-    fn place(
+    fn source(&self, place: Option<usize>, ssn: Ssn) -> u8 {
+        match place {
+            None => SOURCE_NEW,
+            Some(place) if ssn != self.0.sources.expected(place) => SOURCE_UNEXPECTED,
+            Some(place) if place < PLACES_SHORT => place as u8,
+            Some(_) => SOURCE_LATER,
+        }
+    }
+
+    /// Writes what the four bits do not say of a message.
+    #[inline]
+    fn message(
         &mut self,
         out: &mut Vec<u8>,
-        head: u8,
-        stepping: Stepping,
-        at: Clock,
+        code: u8,
+        place: Option<usize>,
         (source, ssn): (Rank, Ssn),
     ) {
         let known = &mut self.0;
-        let step = at.0.wrapping_sub(known.clock);
-        let step_code = match step {
-            step if step == known.steps[stepping as usize] => 0,
-            1..=STEPS_MAX => step as u8,
-            _ => STEP_LATER,
-        };
-        known.clock = at.0;
-        known.steps[stepping as usize] = step;
-        let place = known.sources.place(source);
-        let expected = place.and_then(|place| known.sources.at(place));
-        let source_code = match (place, expected) {
-            (Some(place), Some((_, expected))) if ssn == expected => {
-                if place < PLACES_SHORT {
-                    place as u8
-                } else {
-                    SOURCE_LATER
-                }
+        let before = core::mem::replace(&mut known.ssn, ssn.0);
+        let place = match (place, code) {
+            (None, _) => {
+                put(out, source.0.into());
+                put(out, zigzag(ssn.0.wrapping_sub(before)));
+                known.sources.meet(source)
             }
-            (Some(_), _) => SOURCE_UNEXPECTED,
-            (None, _) => SOURCE_NEW,
-        };
-        out.push(head | step_code << STEP_SHIFT | source_code);
-        if step_code == STEP_LATER {
-            put(out, step);
-        }
-        if let Some((place, (_, expected))) = place.zip(expected) {
-            if source_code >= SOURCE_LATER {
+            (Some(place), SOURCE_LATER) => {
                 put(out, place as u64);
+                place
             }
-            if source_code == SOURCE_UNEXPECTED {
-                put(out, zigzag(ssn.0.wrapping_sub(expected.0)));
+            (Some(place), SOURCE_UNEXPECTED) => {
+                let expected = known.sources.expected(place);
+                let difference = zigzag(ssn.0.wrapping_sub(expected.0));
+                put_pair(out, (place as u64, difference));
+                place
             }
-            known.sources.met_again(place, ssn);
-        } else {
-            put(out, source.0.into());
-            put(out, zigzag(ssn.0.wrapping_sub(known.ssn)));
-            known.sources.met(source, ssn);
-        }
-        known.ssn = ssn.0;
+            (Some(place), _) => place,
+        };
+        known.sources.note(place, ssn);
     }
 
     fn completion(
         &mut self,
         out: &mut Vec<u8>,
         at: Clock,
-        requests: impl ExactSizeIterator<Item = Clock>,
+        requests: impl ExactSizeIterator<Item = Clock> + Clone,
         continues: bool,
     ) {
-        let flag = if continues { SET_CONTINUES } else { 0 };
+        if continues {
+            out.push(SET_CONTINUES);
+        }
         let count = requests.len() as u64;
-        if (1..=SET_COUNT_MAX).contains(&count) {
-            out.push(TAG_COMPLETION | flag | count as u8);
-            self.step(out, at);
-        } else {
-            out.push(TAG_COMPLETION | flag | COUNT_LATER);
-            self.step(out, at);
+        let first = requests.clone().next().unwrap_or(at);
+        let others = requests.clone().skip(1);
+        let pairs = requests.zip(others);
+        let steps = pairs.map(|(before, next)| next.0.wrapping_sub(before.0));
+        let is_listed = steps.clone().any(|step| step != 1);
+        let listed = if is_listed { SET_LISTED } else { 0 };
+        let known = &mut self.0;
+        let expected = known.expected(Naming::Set);
+        let found = known.follow(Naming::Set, at.0, first.0);
+        let is_other = (found.step, found.further) != (expected.step, expected.further);
+        let other = if is_other { SET_OTHER } else { 0 };
+        let short = match count {
+            1..=SET_COUNT_MAX => count as u8,
+            _ => 0,
+        };
+        out.push(TAG_SET | other | listed | short);
+        if short == 0 {
             put(out, count.wrapping_sub(SET_COUNT_MAX + 1));
         }
-        let mut before = None;
-        for Clock(request) in requests {
-            put(
-                out,
-                match before {
-                    None => at.0.wrapping_sub(request),
-                    Some(before) => zigzag(request.wrapping_sub(before)),
-                },
-            );
-            before = Some(request);
+        if is_other {
+            put_pair(out, (found.step, found.lag));
         }
+        let mut last = first.0;
+        for step in steps {
+            last = last.wrapping_add(step);
+            if is_listed {
+                put(out, zigzag(step));
+            }
+        }
+        known.ends_with(last);
     }
 
     fn cancelled(&mut self, out: &mut Vec<u8>, at: Clock, request: Clock) {
         out.push(TAG_CANCELLED);
-        self.step(out, at);
-        put(out, at.0.wrapping_sub(request.0));
+        let step = self.0.follow_other(at.0);
+        put_pair(out, (step, at.0.wrapping_sub(request.0)));
     }
 
     /// `series`: below [`Determinant::SERIES`].
     fn number(&mut self, out: &mut Vec<u8>, at: Clock, series: u8, value: i64) {
         let series = series % Determinant::SERIES;
         out.push(TAG_NUMBER | series);
-        self.step(out, at);
+        put(out, self.0.follow_other(at.0));
         let last = &mut self.0.numbers[usize::from(series)];
         put(out, zigzag(value.wrapping_sub(*last) as u64));
         *last = value;
@@ -216,7 +278,7 @@ impl Encoder {
     /// `bytes`: 1 to [`Determinant::BYTES_MAX`].
     fn bytes(&mut self, out: &mut Vec<u8>, at: Clock, bytes: impl ExactSizeIterator<Item = u8>) {
         out.push(TAG_BYTES);
-        self.step(out, at);
+        put(out, self.0.follow_other(at.0));
         out.push(bytes.len().wrapping_sub(1) as u8);
         out.extend(bytes);
     }
@@ -224,17 +286,13 @@ impl Encoder {
     fn nothing(&mut self, out: &mut Vec<u8>, at: Clock, first: Clock, count: u64) {
         let span = at.0.wrapping_sub(first.0);
         let others = count.wrapping_sub(1);
-        let flag = if others == span { 0 } else { NOTHING_COUNT };
-        out.push(TAG_NOTHING | flag);
-        self.step(out, at);
-        put(out, span);
+        out.push(match others == span {
+            true => TAG_NOTHING,
+            false => TAG_NOTHING_COUNTED,
+        });
+        put_pair(out, (self.0.follow_other(at.0), span));
         if others != span {
             put(out, others);
         }
-    }
-
-    fn step(&mut self, out: &mut Vec<u8>, at: Clock) {
-        put(out, at.0.wrapping_sub(self.0.clock));
-        self.0.clock = at.0;
     }
 }

@@ -14,6 +14,28 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// A pair of small numbers takes a byte: the first in its upper three bits, the second in the lower five. The
+/// highest value stands for it and above; then the rest follows.
+const FIRST_MAX: u64 = 7;
+pub(super) const SECOND_MAX: u64 = 31;
+const SECOND_BITS: u8 = 5;
+
+/// Maximum length of a pair in bytes.
+pub(crate) const PAIR_BYTES_MAX: usize = 1 + 2 * VARINT_BYTES_MAX;
+
+/// Writes a pair of numbers.
+#[inline]
+pub(crate) fn put_pair(out: &mut Vec<u8>, (first, second): (u64, u64)) {
+    let short = (first.min(FIRST_MAX), second.min(SECOND_MAX));
+    out.push((short.0 << SECOND_BITS | short.1) as u8);
+    if first >= FIRST_MAX {
+        put(out, first - FIRST_MAX);
+    }
+    if second >= SECOND_MAX {
+        put(out, second - SECOND_MAX);
+    }
+}
+
 /// Maps a difference modulo 2⁶⁴ to a number that is small when the difference is near 0, in
 /// either direction.
 #[inline]
@@ -67,6 +89,17 @@ impl<'a> Bytes<'a> {
         Err("a number is above 2^64")
     }
 
+    /// A pair of numbers.
+    pub(crate) fn pair(&mut self) -> Result<(u64, u64), &'static str> {
+        let byte = u64::from(self.byte()?);
+        let mut whole = |short, most| match short {
+            _ if short < most => Ok(short),
+            _ => (self.number()?.checked_add(most)).ok_or("a number is above 2^64"),
+        };
+        let first = whole(byte >> SECOND_BITS, FIRST_MAX)?;
+        Ok((first, whole(byte & SECOND_MAX, SECOND_MAX)?))
+    }
+
     /// A number of 32 bits.
     pub(crate) fn number_u32(&mut self) -> Result<u32, &'static str> {
         u32::try_from(self.number()?).map_err(|_| "a number is above 2^32")
@@ -97,6 +130,26 @@ mod tests {
             }
         }
         assert_eq!([0, 1, u64::MAX, 2].map(zigzag), [0, 2, 1, 4]);
+    }
+
+    #[test]
+    fn pairs_come_back() {
+        let numbers = (0..64).flat_map(|bits| [(1u64 << bits) - 1, 1 << bits, u64::MAX >> bits]);
+        let numbers: Vec<u64> = numbers.chain([6, 7, 8, 30, 31, 32, 33]).collect();
+        for &first in &numbers {
+            for &second in &numbers {
+                let mut bytes = Vec::new();
+                put_pair(&mut bytes, (first, second));
+                assert!(bytes.len() <= PAIR_BYTES_MAX);
+                assert_eq!(bytes.len() == 1, first < FIRST_MAX && second < SECOND_MAX);
+                let mut read = Bytes(&bytes);
+                assert_eq!((read.pair(), read.left()), (Ok((first, second)), 0));
+                assert!(Bytes(&bytes[..bytes.len() - 1]).pair().is_err());
+            }
+        }
+        let mut above = vec![0xe0];
+        put(&mut above, u64::MAX - 6);
+        assert!(Bytes(&above).pair().is_err(), "65 bits");
     }
 
     #[test]
