@@ -41,8 +41,12 @@ const SHAPE: u8 = 0x07;
 const LONGEST: u8 = 4;
 /// a number follows, that of the batches, and then that of the determinants in each; or
 const LISTED: u8 = 0;
-/// one batch, and the number of its determinants follows.
-const ONE_BATCH: u8 = 1;
+/// a byte follows: in the upper four bits the determinants of the first batch, in the lower ones the batches of one
+/// determinant each behind it.
+const FIRST_AND_ONES: u8 = 1;
+const FIRST_SHIFT: u8 = 4;
+const ONES_MAX: usize = 15;
+const FIRST_MAX: u16 = 15;
 
 /// Memory that is used again: codes batches as they are stored, each against nothing.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! The readers of attachments.
 
 use super::{
-    CONFIRM_LATER, CONFIRM_SHIFT, GAP_END, IS_BASE, IS_GAP, IS_OTHER, LISTED, LONGEST, NO_HEAD,
-    ONE_BATCH, Progress, SHAPE, Scratch, Taken, VERSION, encode,
+    CONFIRM_LATER, CONFIRM_SHIFT, FIRST_AND_ONES, FIRST_SHIFT, GAP_END, IS_BASE, IS_GAP, IS_OTHER,
+    LISTED, LONGEST, NO_HEAD, ONES_MAX, Progress, SHAPE, Scratch, Taken, VERSION, encode,
 };
 use crate::determinant::batch::{COUNT_MAX, PAYLOAD_BYTES_MAX};
 use crate::determinant::record::varint::Bytes;
@@ -86,7 +86,14 @@ impl Numbers {
         match head & SHAPE {
             _ if !is_other => counts.push(1),
             LISTED => read_counts(&mut rest, counts)?,
-            ONE_BATCH => counts.push(read_count(&mut rest)?),
+            FIRST_AND_ONES => {
+                let byte = rest.byte()?;
+                match u16::from(byte >> FIRST_SHIFT) {
+                    0 => return Err("a batch has no determinants"),
+                    first => counts.push(first),
+                }
+                counts.resize(1 + usize::from(byte) % (ONES_MAX + 1), 1);
+            }
             count @ ..=LONGEST => counts.push(count.into()),
             ones => counts.resize(usize::from(ones - LONGEST + 1), 1),
         }

@@ -1,8 +1,8 @@
 //! The writer of attachments.
 
 use super::{
-    CONFIRM_LATER, CONFIRM_SHIFT, GAP_END, IS_BASE, IS_GAP, IS_OTHER, LISTED, LONGEST, NO_HEAD,
-    ONE_BATCH, Progress, SHAPE, Scratch, VERSION, encode,
+    CONFIRM_LATER, CONFIRM_SHIFT, FIRST_AND_ONES, FIRST_MAX, FIRST_SHIFT, GAP_END, IS_BASE, IS_GAP,
+    IS_OTHER, LISTED, LONGEST, NO_HEAD, ONES_MAX, Progress, SHAPE, Scratch, VERSION, encode,
 };
 use crate::determinant::record::varint::{Bytes, put};
 use crate::determinant::record::{ALONE_BYTES_MAX, Encoder};
@@ -116,15 +116,7 @@ impl Writer {
         if is_usual {
             out.push(head);
         } else {
-            let most = usize::from(SHAPE - LONGEST + 1);
-            let shape = match *counts {
-                [count] if (2..=LONGEST.into()).contains(&count) => count as u8,
-                [count] if count > 1 => ONE_BATCH,
-                [_, _, ..] if counts.len() <= most && is_of_ones(counts) => {
-                    LONGEST - 1 + counts.len() as u8
-                }
-                _ => LISTED,
-            };
+            let shape = shape_of(counts);
             let (base, is_gap) = (u8::from(is_base) * IS_BASE, u8::from(gap > 0) * IS_GAP);
             head = IS_OTHER | confirm | base | is_gap | shape;
             out.push(head);
@@ -147,7 +139,9 @@ impl Writer {
                     put(out, counts.len() as u64);
                     counts.iter().for_each(|count| put(out, (*count).into()));
                 }
-                (ONE_BATCH, [count]) => put(out, (*count).into()),
+                (FIRST_AND_ONES, [first, ones @ ..]) => {
+                    out.push((*first as u8) << FIRST_SHIFT | ones.len() as u8);
+                }
                 _ => {}
             }
         }
@@ -222,6 +216,21 @@ impl Writer {
     /// What was written last is on the lane.
     pub fn close(&mut self) {
         self.is_open = self.is_cut;
+    }
+}
+
+/// The shape of batches with these numbers of determinants.
+fn shape_of(counts: &[u16]) -> u8 {
+    let most = usize::from(SHAPE - LONGEST + 1);
+    match *counts {
+        [count] if (2..=LONGEST.into()).contains(&count) => count as u8,
+        [1, ref ones @ ..] if (1..most).contains(&ones.len()) && is_of_ones(ones) => {
+            LONGEST + ones.len() as u8
+        }
+        [..=FIRST_MAX, ref ones @ ..] if ones.len() <= ONES_MAX && is_of_ones(ones) => {
+            FIRST_AND_ONES
+        }
+        _ => LISTED,
     }
 }
 
