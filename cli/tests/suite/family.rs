@@ -27,7 +27,7 @@ const BYTES_MIN_WITH_COMPLETIONS: f64 = 0.25;
 const BYTES_MORE: f64 = 1.2;
 /// With `causal` what is carried is coded against what was carried before, and real events are less regular:
 /// bytes for each, at most, ÷ the model.
-const BYTES_MAX_CARRIED: f64 = 8.0;
+const BYTES_MAX_CARRIED: f64 = 4.0;
 
 fn load(member: Member, pattern: Pattern, ranks: u64, window: f64) -> Load {
     let costs = Costs {
