@@ -46,6 +46,10 @@ pub fn job(
         options += &format!(" --kill {one}@{at},{other}@{at}");
         workload = "chaos --duration 60 --bytes-max 20000".into();
         expected = Expected::Gone(one, other);
+    } else if is_one_at_a_time && ranks > 2 && !only_clocks && prng.chance(4) {
+        let (one, other) = two(&mut prng, ranks);
+        let at = format!("0.{:04}", prng.below(3000));
+        options += &format!(" --causal-f 2 --kill {one}@{at},{other}@{at}");
     } else if is_one_at_a_time {
         options += &faults_in_turn(&mut prng, ranks, only_clocks);
     } else {
@@ -203,7 +207,7 @@ mod tests {
     // TICKET-4
     #[test]
     fn ranks_that_hold_events_die_one_at_a_time_or_two_at_once() {
-        let mut at_once = 0;
+        let (mut at_once, mut survived_at_once) = (0, 0);
         for number in 0..600 {
             let (job, expected) = job(3, number, 1 + number as u32 % 4, "auto", &LOGGING[1..]);
             let text = job.to_string();
@@ -213,7 +217,9 @@ mod tests {
             match expected {
                 Expected::Line => {
                     let in_turn = text.contains("--kill-in-turn");
-                    assert!(in_turn || kills == 1, "{text}");
+                    let both = kills == 2 && text.contains("--causal-f 2") && job.ranks > 2;
+                    survived_at_once += u32::from(both);
+                    assert!(in_turn || kills == 1 || both, "{text}");
                     assert!(
                         !(in_turn && (text.contains("clock=") || pauses > 0)),
                         "{text}"
@@ -227,5 +233,6 @@ mod tests {
             }
         }
         assert!((60..=140).contains(&at_once), "{at_once}");
+        assert!(survived_at_once > 20, "{survived_at_once}");
     }
 }
