@@ -3,7 +3,7 @@
 use refrain_sim::holders::{Bug, Size, run};
 
 /// Bugs that the explorer must find, each in one size.
-const BUGS: [(Bug, &str); 7] = [
+const BUGS: [(Bug, &str); 9] = [
     (Bug::GateOpen, "ticket-small"),
     (Bug::HoldersForgotten, "ticket-small"),
     (Bug::RestoredAtOnce, "ticket-small"),
@@ -11,6 +11,8 @@ const BUGS: [(Bug, &str); 7] = [
     (Bug::OwnCarriersForgotten, "causal-small"),
     (Bug::CarriedOnce, "causal-chain"),
     (Bug::RestoredAtOnce, "causal-small"),
+    (Bug::HeldByOne, "ticket-both"),
+    (Bug::HeldByOne, "causal-both"),
 ];
 
 /// Checks one size. `states_min`: minimum number of states; fewer mean that no deaths occur.
@@ -26,7 +28,14 @@ fn holds(name: &str, states_min: u64) {
 // TICKET-1, TICKET-2, TICKET-3, TICKET-4, GATE-1, GC-1, FENCE-1
 #[test]
 fn batches_go_to_senders() {
-    for name in ["ticket-small", "ticket-two", "ticket-chain", "ticket-saved"] {
+    for name in [
+        "ticket-small",
+        "ticket-two",
+        "ticket-chain",
+        "ticket-saved",
+        "ticket-both",
+        "ticket-both-saved",
+    ] {
         holds(name, 1_000);
     }
 }
@@ -34,7 +43,14 @@ fn batches_go_to_senders() {
 // CAUSAL-1, CAUSAL-2, CAUSAL-3, CAUSAL-4, TICKET-4, GC-1
 #[test]
 fn batches_go_with_messages() {
-    for name in ["causal-small", "causal-two", "causal-chain", "causal-saved"] {
+    for name in [
+        "causal-small",
+        "causal-two",
+        "causal-chain",
+        "causal-saved",
+        "causal-both",
+        "causal-both-saved",
+    ] {
         holds(name, 1_000);
     }
 }

@@ -104,7 +104,11 @@ impl Process {
         let (collected, replay) = collected.unzip();
         let is_first = collected.is_none();
         let start = collected.as_ref().map_or(EventIndex(0), |all| all.end);
-        let tolerance = Tolerance::new(size.failures, &[]);
+        let failures = match size.has(Bug::HeldByOne) {
+            true => 1,
+            false => size.failures,
+        };
+        let tolerance = Tolerance::new(failures, &[]);
         let holdings = Holdings::new((size.gives, tolerance), life, ranks as u32, collected);
         let identity = Identity {
             job: JOB,

@@ -16,6 +16,8 @@ pub enum Bug {
     OwnCarriersForgotten,
     /// What was carried to one rank counts as carried to all.
     CarriedOnce,
+    /// A batch is stable with one holder, where two ranks may be gone at once.
+    HeldByOne,
     /// Determinants are trimmed below the newest checkpoint, not below the older one.
     TrimAtNewest,
 }
