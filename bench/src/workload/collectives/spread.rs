@@ -68,17 +68,16 @@ impl Spread {
 
     /// Memory with the elements where the layout has them.
     pub fn memory(&self, elements: &[u64]) -> Vec<u64> {
-        let gap = UNTOUCHED.to_ne_bytes().repeat(self.words);
-        let spread = elements.iter().flat_map(|element| {
-            let (mut bytes, mut rest) = (gap.clone(), &element.to_ne_bytes()[..]);
+        let mut bytes = UNTOUCHED.to_ne_bytes().repeat(self.words * elements.len());
+        let spaces = bytes.chunks_exact_mut(self.element_bytes());
+        for (space, element) in spaces.zip(elements) {
+            let mut rest = &element.to_ne_bytes()[..];
             for (offset, length) in self.blocks {
                 let (part, behind) = rest.split_at(*length as usize);
-                bytes[*offset as usize..][..part.len()].copy_from_slice(part);
+                space[*offset as usize..][..part.len()].copy_from_slice(part);
                 rest = behind;
             }
-            bytes
-        });
-        let bytes: Vec<u8> = spread.collect();
+        }
         let words = bytes.as_chunks().0.iter();
         words.map(|word| u64::from_ne_bytes(*word)).collect()
     }
