@@ -23,7 +23,7 @@ use refrain_transport::engine::{Engine, EngineError, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric};
 use refrain_transport::fabric::{Address, Fabric};
 
-const LOG_BYTES: usize = 16 << 20;
+const LOG_BYTES: usize = 4 << 20;
 const TURNS_MAX: u32 = 400_000;
 
 /// A rank over all its lives.
