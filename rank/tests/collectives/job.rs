@@ -10,6 +10,7 @@ use refrain_rank::collective::{
     CollectiveError, Layouts, Memory, Name, Number, Plan, UnderWay, Whole, WholePart,
 };
 use refrain_ring::{Incarnation, Rank, Stream};
+use refrain_transport::control::Report;
 use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
@@ -118,6 +119,15 @@ impl Job {
         }
     }
 
+    /// All ranks are later lives, without a checkpoint.
+    pub fn in_later_lives(mut self, failures: u32) -> Self {
+        for (rank, (_, under_way)) in (0..).zip(&mut self.ranks) {
+            let whole = Whole::new(Rank(rank), failures, true, WholePart::default());
+            *under_way = UnderWay::default().with_whole(whole);
+        }
+        self
+    }
+
     /// Begins the collective `number` of a group at a member.
     pub fn begin(
         &mut self,
@@ -190,8 +200,13 @@ impl Job {
 
     /// Lets the network and all ranks make progress.
     pub fn step(&mut self) -> Result<(), CollectiveError> {
+        self.step_first(self.ranks.len())
+    }
+
+    /// The same, for this many ranks only.
+    pub fn step_first(&mut self, ranks: usize) -> Result<(), CollectiveError> {
         self.network.step();
-        for (engine, under_way) in &mut self.ranks {
+        for (engine, under_way) in &mut self.ranks[..ranks] {
             engine.progress().expect("no rank dies");
             under_way.advance(engine)?;
         }
@@ -231,6 +246,13 @@ impl Job {
         let next = engine.state().expect("nothing is open").next;
         let kept_from = engine.log_kept_from(Rank(to));
         [&next[to as usize], &kept_from].map(|it| it.of(stream).count())
+    }
+
+    /// A rank tells another one what holds for all collectives of context 0 before this one.
+    pub fn report(&mut self, from: usize, to: u32, report: Report, before: u64) {
+        let (engine, _) = &mut self.ranks[from];
+        // As `Name` has it: the lowest bit is clear, as the collective blocks.
+        engine.report(Rank(to), report, (0, before << 1));
     }
 
     /// The results that a rank keeps.

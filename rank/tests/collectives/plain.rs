@@ -76,7 +76,21 @@ impl Case {
     }
 
     pub fn bcast(size: u32, root: u32, count: u64, rng: &mut fastrand::Rng) -> Self {
-        let case = Self::new(Operation::Bcast, size, rng);
+        Self::binomial(Operation::Bcast, size, root, count, rng)
+    }
+
+    pub fn reduce(size: u32, root: u32, count: u64, rng: &mut fastrand::Rng) -> Self {
+        Self::binomial(Operation::Reduce, size, root, count, rng)
+    }
+
+    fn binomial(
+        kind: Operation,
+        size: u32,
+        root: u32,
+        count: u64,
+        rng: &mut fastrand::Rng,
+    ) -> Self {
+        let case = Self::new(kind, size, rng);
         let algorithm = Algorithm::Binomial;
         Self {
             root,

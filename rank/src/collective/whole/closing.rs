@@ -164,8 +164,12 @@ impl Whole {
         for ((to, _), sent) in &mut self.sent {
             while let Some(first) = sent.front() {
                 let until = Ssn(first.until);
-                let gone = &self.groups[&first.context].gone;
-                let is_closed = first.name.is_some_and(|name| name.is_before(gone));
+                let group = &self.groups[&first.context];
+                // A later life may have sent messages again that were gone. Until it has finished their
+                // collective it has no result to give instead.
+                let is_closed = first
+                    .name
+                    .is_some_and(|name| name.is_before(&group.gone) && group.has_finished(name));
                 if !is_closed && !engine.is_freed(*to, until) {
                     break;
                 }
