@@ -191,19 +191,21 @@ impl Job {
 
     /// Gives the events that other ranks hold to the next lives that wait for them. TICKET-2
     pub(super) fn give_events(&mut self) {
-        while let Some(Answers { rank, held, dead }) = self.losses.next_answers() {
+        while let Some(Answers { rank, held }) = self.losses.next_answers() {
             let rank = rank.index();
             for (holder, bytes) in &held {
-                for part in bytes.chunks(HELD_BYTES_MAX) {
+                let parts = bytes.chunks(HELD_BYTES_MAX);
+                let last = parts.len();
+                for (part, number) in parts.zip(1..) {
                     let part = ToRank::Held {
                         holder: holder.0,
                         part: part.to_vec(),
+                        is_last: number == last,
                     };
                     self.tell(rank, &part, None);
                 }
             }
-            let dead = dead.iter().map(|rank| rank.0).collect();
-            self.tell(rank, &ToRank::AllHeld { dead }, None);
+            self.tell(rank, &ToRank::AllHeld, None);
         }
     }
 

@@ -336,16 +336,15 @@ pub enum ToRank {
     Marked(u64),
     /// A part of the answer to [`ToLauncher::CollectEvents`]: what `holder` holds.
     Held {
-        /// The rank that holds it.
+        /// The rank that holds it. The addressee: one that has died since.
         holder: u32,
-        /// The part, behind those before it from the same rank.
+        /// The part, behind those before it.
         part: Vec<u8>,
+        /// The next part is of another holder.
+        is_last: bool,
     },
     /// The end of the answer to [`ToLauncher::CollectEvents`].
-    AllHeld {
-        /// Holders that have died since they answered: they do not hold it any more.
-        dead: Vec<u32>,
-    },
+    AllHeld,
     /// The answer to [`ToLauncher::Joined`].
     JoinedNoted,
     /// Checkpoint request to this rank. In a set, all members keep their messages. SET-2
@@ -526,7 +525,14 @@ mod tests {
             (any::<u64>(), any::<bool>())
                 .prop_map(|(round, is_complete)| ToRank::RoundEnds { round, is_complete }),
             Just(ToRank::AskStatus),
-            prop::collection::vec(any::<u32>(), 0..4).prop_map(|dead| ToRank::AllHeld { dead }),
+            (any::<u32>(), any::<Vec<u8>>(), any::<bool>()).prop_map(|(holder, part, is_last)| {
+                ToRank::Held {
+                    holder,
+                    part,
+                    is_last,
+                }
+            }),
+            Just(ToRank::AllHeld),
             Just(ToRank::JoinedNoted),
             any::<String>().prop_map(ToRank::Stop),
         ]

@@ -412,22 +412,20 @@ impl ControlPlane {
     pub fn collect_events(&mut self) -> Result<Vec<(Rank, Vec<u8>)>, JobError> {
         const ATTEMPTED: &str = "collecting the events of this rank from the others";
         self.send(ATTEMPTED, &ToLauncher::CollectEvents, None)?;
-        let mut held: Vec<(Rank, Vec<u8>)> = Vec::new();
+        let (mut held, mut parts) = (Vec::new(), Vec::new());
         loop {
             match self.receive(ATTEMPTED)?.0 {
-                ToRank::Held { holder, part } => match held.last_mut() {
-                    Some((last, bytes)) if last.0 == holder => bytes.extend(part),
-                    _ => held.push((Rank(holder), part)),
-                },
-                ToRank::AllHeld { dead } => {
-                    let own = self.rank();
-                    for (holder, _) in &mut held {
-                        if dead.contains(&holder.0) {
-                            *holder = own;
-                        }
+                ToRank::Held {
+                    holder,
+                    part,
+                    is_last,
+                } => {
+                    parts.extend(part);
+                    if is_last {
+                        held.push((Rank(holder), core::mem::take(&mut parts)));
                     }
-                    return Ok(held);
                 }
+                ToRank::AllHeld => return Ok(held),
                 other => return Err(out_of_turn(ATTEMPTED, &other)),
             }
         }

@@ -39,21 +39,9 @@ struct Loss {
 pub struct Answers {
     /// The rank.
     pub rank: Rank,
-    /// What each holder holds.
+    /// What each holder holds, for [`Collected::of`](super::Collected::of). The rank itself: what a holder
+    /// that has died since had given.
     pub held: Vec<(Rank, Vec<u8>)>,
-    /// The holders that have died since they answered.
-    pub dead: Vec<Rank>,
-}
-
-impl Answers {
-    /// What each holder holds, for [`Collected::of`](super::Collected::of): what dead ones held counts as held
-    /// by nobody but the rank itself.
-    pub fn by_living(&self) -> impl Iterator<Item = (Rank, &[u8])> {
-        self.held.iter().map(|(holder, held)| {
-            let is_dead = self.dead.contains(holder);
-            (if is_dead { self.rank } else { *holder }, held.as_slice())
-        })
-    }
 }
 
 /// The events that the ranks of a job hold for each other.
@@ -107,7 +95,7 @@ impl Losses {
             } else if loss.held.contains_key(&rank) {
                 loss.dead.insert(rank);
             }
-            // What it was to make good is left to its next life.
+            // Its part of this loss is left to its next life.
             if loss.to_restore.remove(&rank) {
                 loss.left.insert(rank);
             }
@@ -181,10 +169,18 @@ impl Losses {
         let is_ready = |loss: &Loss| loss.is_asked && loss.awaited.is_empty();
         let (rank, loss) = self.losses.iter_mut().find(|(_, loss)| is_ready(loss))?;
         (loss.is_asked, loss.is_answered) = (false, true);
+        let (held, dead) = (core::mem::take(&mut loss.held), &loss.dead);
+        let living = |holder: Rank| {
+            if dead.contains(&holder) {
+                *rank
+            } else {
+                holder
+            }
+        };
+        let held = held.into_iter();
         Some(Answers {
             rank: *rank,
-            held: core::mem::take(&mut loss.held).into_iter().collect(),
-            dead: core::mem::take(&mut loss.dead).into_iter().collect(),
+            held: held.map(|(holder, held)| (living(holder), held)).collect(),
         })
     }
 }

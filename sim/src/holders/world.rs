@@ -353,8 +353,7 @@ impl World {
 
     fn begin(&mut self, answers: &Answers, size: &Size) -> Result<(), String> {
         let rank = answers.rank.index();
-        let held = answers.by_living();
-        let mut held: Vec<_> = held.map(|(of, held)| (of, held.to_vec())).collect();
+        let mut held = answers.held.clone();
         if !size.has(Bug::OwnCarriersForgotten) {
             held.extend(own_answer(answers.rank, &self.ranks[rank].remains)?);
         }

@@ -13,7 +13,7 @@ use crate::plan::Process;
 use crate::planted::Planted;
 use crate::recollect::{Remains, image_of};
 use refrain_logging::LeftInLogs;
-use refrain_logging::held::Collected;
+use refrain_logging::held::{Answers, Collected};
 use refrain_rank::dead_rank::add_carried;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
@@ -334,14 +334,11 @@ impl World<'_> {
                 self.losses.asked(rank);
             }
         }
-        while let Some(answers) = self.losses.next_answers() {
-            let rank = answers.rank;
+        while let Some(Answers { rank, mut held }) = self.losses.next_answers() {
             let breach = |what| Breach {
                 oracle: "recollect",
                 what,
             };
-            let held = answers.by_living();
-            let mut held: Vec<_> = held.map(|(of, held)| (of, held.to_vec())).collect();
             let forgets = self.plan.planted == Some(Planted::OwnCarriersForgotten);
             if self.plan.protocol.carries() && !forgets {
                 let mut events = LeftInLogs::default();
