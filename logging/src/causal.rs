@@ -245,21 +245,24 @@ impl Holdings {
         }
     }
 
-    /// Whether a message may leave with the unstable batches, because its receiver is the last holder that
-    /// they need. A rank of the same domain is none. `has_pending`: there are events in no batch yet.
-    /// CAUSAL-1
-    pub(crate) fn may_carry_to(&self, to: Rank, has_pending: bool) -> bool {
-        let others = self.tolerance.failures() - 1;
+    /// Whether a message may leave with the unstable batches: all holders that they need but one have confirmed
+    /// them, and its receiver is that one. A rank that fails together with this one is no holder. CAUSAL-1
+    #[inline]
+    pub(crate) fn may_carry_to(&self, to: Rank) -> bool {
+        !self.tolerance.are_together(self.rank, to)
+            && (self.tolerance.failures() == 1 || self.are_held_beside(to))
+    }
+
+    fn are_held_beside(&self, to: Rank) -> bool {
         let stable = self.holders.len() - self.waiting.len();
-        let is_held = |(place, waiting): (usize, &Waiting)| {
+        let mut waiting = self.waiting.iter().enumerate();
+        waiting.all(|(place, waiting)| {
             let holders = self.holders.of(stable + place).iter().enumerate();
-            let others_of = holders.filter(|(at, holder)| {
+            let others = holders.filter(|(at, holder)| {
                 waiting.is_confirmed(*at) && !self.tolerance.are_together(**holder, to)
             });
-            others_of.count() >= others
-        };
-        !self.tolerance.are_together(self.rank, to)
-            && (others == 0 || !has_pending && self.waiting.iter().enumerate().all(is_held))
+            others.count() + 1 >= self.tolerance.failures()
+        })
     }
 }
 

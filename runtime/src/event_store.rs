@@ -133,10 +133,10 @@ impl Commits for EventStore {
     }
 
     #[inline]
-    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+    fn may_carry(&self, to: Rank) -> bool {
         match self {
             Self::Loggers(_) => true,
-            Self::Ranks(holdings) => holdings.may_carry(to, has_pending),
+            Self::Ranks(holdings) => holdings.may_carry(to),
         }
     }
 

@@ -109,8 +109,6 @@ pub struct Holdings {
     pub(crate) incarnation: Incarnation,
     pub(crate) gives: Gives,
     pub(crate) tolerance: Tolerance,
-    /// Messages to all ranks may carry batches, and none waits for holders. CAUSAL-1
-    pub(crate) carries_freely: bool,
     /// The sender of the newest message that was matched.
     pub(crate) sender: Option<Rank>,
     pub(crate) peers: Vec<Peer>,
@@ -174,7 +172,7 @@ impl Holdings {
             if confirmed != 0 {
                 held = batch.end();
             }
-            // What has too few holders waits for others, and with it what follows. TICKET-4
+            // A batch with too few holders is not stable, nor are those behind it. TICKET-4
             if waiting.is_empty() && confirmed == bits(tolerance.failures()) {
                 stable = batch.end();
             } else {
@@ -185,7 +183,6 @@ impl Holdings {
         Self {
             rank,
             incarnation,
-            carries_freely: tolerance.failures() == 1 && !tolerance.has_sets(),
             gives,
             tolerance,
             sender: None,
@@ -411,8 +408,8 @@ impl Commits for Holdings {
     }
 
     #[inline]
-    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
-        self.carries_freely || self.may_carry_to(to, has_pending)
+    fn may_carry(&self, to: Rank) -> bool {
+        self.may_carry_to(to)
     }
 
     #[inline]

@@ -440,9 +440,9 @@ impl Commits for SimCommitments {
         }
     }
 
-    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+    fn may_carry(&self, to: Rank) -> bool {
         match &self.store {
-            EventStore::Ranks(store) => store.begun().may_carry(to, has_pending),
+            EventStore::Ranks(store) => store.begun().may_carry(to),
             EventStore::Loggers(_) | EventStore::Explored(_) => true,
         }
     }
