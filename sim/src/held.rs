@@ -42,7 +42,7 @@ impl Account {
         }
     }
 
-    /// Whether a batch was held in so many domains beside this one, or need not be held.
+    /// Whether ranks in this many domains, other than `beside`, have held a batch, or it is trimmed.
     fn is_held(&self, batch: &BatchId, domains: usize, beside: Option<u32>) -> bool {
         let held = self.held.get(batch).into_iter().flatten();
         batch.last_clock <= self.trimmed

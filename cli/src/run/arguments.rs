@@ -215,8 +215,8 @@ pub struct Events {
     /// tcp:HOST:PORT, `,` between shards, `+` between replicas.
     #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = events::loggers)]
     pub event_loggers: Loggers,
-    /// With ticket and causal: how many ranks, or correlated sets, may be dead at once. So many
-    /// others hold each event [default: 1].
+    /// Ranks, or correlated sets, that may be dead at the same time with ticket and causal; F other
+    /// ranks keep a copy of each event [default: 1].
     #[arg(long, value_name = "F", value_parser = clap::value_parser!(u32).range(1..=Tolerance::FAILURES_MAX as i64))]
     pub causal_f: Option<u32>,
     /// Event loggers per started shard; each event is sent to all of them.

@@ -18,8 +18,8 @@ impl Holdings {
         });
     }
 
-    /// A dead life whose loss this rank has made good. The last one of this rank itself: what that had
-    /// given to others has as many holders again.
+    /// A dead life whose loss this rank has made good. If it is the last life of this rank: its batches have
+    /// as many holders again.
     pub fn next_restored(&mut self) -> Option<(Rank, Incarnation)> {
         if let Some((end, incarnation)) = self.earlier
             && self.stable >= end
@@ -161,7 +161,7 @@ impl Holdings {
         }
     }
 
-    /// A peer is there: it gets what too few ranks hold.
+    /// A peer was connected: gives it the batches that have too few holders.
     pub(super) fn give_to_connected(&mut self, peer: Rank) {
         self.tell_floor(peer);
         self.give_lost(peer, Some(peer));

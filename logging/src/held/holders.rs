@@ -3,11 +3,11 @@
 use super::tolerance::Tolerance;
 use refrain_ring::Rank;
 
-/// For each batch of a row, the ranks to which it was given: as many places as domains may be gone at
-/// once, each for a rank of another domain.
+/// For each batch of a row, the ranks to which it was given: one place for each domain that may be gone at
+/// once, with a rank of another domain each.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Holders {
-    /// In a place: nobody holds the batch there.
+    /// The rank that made the batches. A place with this rank is empty.
     owner: Rank,
     per_batch: usize,
     ranks: Vec<Rank>,
@@ -41,8 +41,8 @@ impl Holders {
         &mut self.ranks[at * self.per_batch..][..self.per_batch]
     }
 
-    /// Adds a batch with these holders, each of another domain; others than there are places for are left
-    /// out. Returns in which places there are some, as bits.
+    /// Adds a batch with these holders: the first of each domain, as far as there are places. Returns which
+    /// places are taken, as bits.
     pub fn push(&mut self, tolerance: &Tolerance, holders: impl IntoIterator<Item = Rank>) -> u8 {
         let begin = self.ranks.len();
         for holder in holders {

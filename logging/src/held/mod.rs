@@ -1,9 +1,9 @@
 //! Determinants in the memory of other ranks, for the protocols that use no event logger
 //! (docs/design/events-at-ranks.md). Pure.
 //!
-//! A rank's batches go to *holders*, each to as many as domains may be gone at once; a holder keeps them
-//! until a checkpoint of their owner covers them. The owner keeps them, too: it gives them to another rank
-//! when a holder dies.
+//! Each batch of a rank goes to *holders*: to one rank in each of *f* other failure domains. A holder keeps it
+//! until a checkpoint of its owner covers it. The owner keeps it, too: it gives it to another rank when a
+//! holder dies.
 
 mod attachment;
 mod batch;

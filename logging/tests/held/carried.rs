@@ -153,7 +153,7 @@ fn with_two_failures_a_message_waits_for_a_holder_beside_its_receiver() {
     assert!(!job[0].may_carry(Rank(1)), "it is in no batch yet");
     let recorded = job[0].recorded();
     job[0].advance(recorded);
-    assert!(!job[0].may_carry(Rank(1)), "nobody has confirmed it");
+    assert!(!job[0].may_carry(Rank(1)), "no rank has confirmed it");
     let mut piece = [0; 40];
     while let Some((to, bytes)) = job[0].commits_mut().tell(&mut piece) {
         if to == Rank(2) {
@@ -165,7 +165,7 @@ fn with_two_failures_a_message_waits_for_a_holder_beside_its_receiver() {
     let heard = job[0].commits_mut().hear(Rank(2), &piece[..bytes]);
     heard.expect("it can be read");
     assert!(job[0].may_carry(Rank(1)));
-    assert!(!job[0].may_carry(Rank(2)), "nobody beside it has it");
+    assert!(!job[0].may_carry(Rank(2)), "no other rank has confirmed it");
     assert_eq!(stable_end(&mut job, 0), EventIndex(0));
     send(&mut job, 0, 1);
     job[1].idle();
@@ -204,7 +204,7 @@ fn a_rank_that_has_no_room_keeps_nothing_and_waits_for_nothing() {
     assert_eq!(job[0].commits().held_bytes(), 0);
     assert_eq!(stable_end(&mut job, 0), EventIndex(3));
     deliver(&mut job);
-    assert_eq!(held(&job, 1, 0), 0, "nobody needs them any more");
+    assert_eq!(held(&job, 1, 0), 0, "rank 1 has dropped them");
     receive(&mut job, 0, 3);
     assert!(send(&mut job, 0, 1).is_empty());
     assert_eq!(stable_end(&mut job, 0), EventIndex(4));

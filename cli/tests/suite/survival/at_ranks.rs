@@ -1,7 +1,8 @@
-//! `ticket` and `causal`: ranks hold each other's events. One rank at a time may die, or as many as
-//! `--causal-f` says.
+//! `ticket` and `causal`: ranks hold each other's events. One rank may be dead at a time; with
+//! `--causal-f F`, F ranks.
 
 use super::batch::{Batch, DEATH};
+use crate::launched::Ended;
 
 const PROTOCOLS: [&str; 4] = ["ticket", "ticket-classic", "causal", "causal-classic"];
 const CHAOS: &str = "chaos --operations 3000 --bytes-max 20000 --patience 30";
@@ -126,7 +127,20 @@ fn ranks_that_die_in_turn_are_survived() {
     batch.finish(6);
 }
 
-/// Two ranks at once: the job stops, and names both. It never goes on without their events.
+/// The job ends, and names the ranks that are gone: it never goes on without their events.
+#[track_caller]
+fn ends_with(batch: &mut Batch, ranks: u32, options: &str, gone: &str) -> Ended {
+    let workload = "refrain-workload chaos --duration 60 --bytes-max 20000";
+    let workload: Vec<_> = workload.split(' ').collect();
+    let ended = batch.run_program(ranks, options, &workload);
+    assert_ne!(ended.status, Some(0), "{ended:?}");
+    assert!(
+        ended.err.contains(&format!("{gone} are gone at once")),
+        "{ended:?}"
+    );
+    ended
+}
+
 // TICKET-4
 #[test]
 fn two_ranks_at_once_end_the_job() {
@@ -134,20 +148,7 @@ fn two_ranks_at_once_end_the_job() {
     for protocol in PROTOCOLS {
         for ranks in [2, 4] {
             let options = format!("--protocol {protocol} --kill 0@0.1,1@0.1");
-            let workload = [
-                "refrain-workload",
-                "chaos",
-                "--duration",
-                "60",
-                "--bytes-max",
-                "20000",
-            ];
-            let ended = batch.run_program(ranks, &options, &workload);
-            assert_ne!(ended.status, Some(0), "{ended:?}");
-            assert!(
-                ended.err.contains("ranks 0 and 1 are gone at once"),
-                "{ended:?}"
-            );
+            ends_with(&mut batch, ranks, &options, "ranks 0 and 1");
         }
     }
 }
@@ -179,11 +180,7 @@ fn as_many_ranks_at_once_are_survived_as_hold_each_event() {
     let mut batch = Batch::new("events at ranks, one too many at once");
     for protocol in ["ticket", "causal"] {
         let options = format!("--protocol {protocol} --causal-f 2 --kill 0@0.1,1@0.1,3@0.1");
-        let workload = ["refrain-workload", "chaos", "--duration", "60"];
-        let ended = batch.run_program(5, &options, &workload);
-        assert_ne!(ended.status, Some(0), "{ended:?}");
-        let told = "ranks 0 and 1 and 3 are gone at once";
-        assert!(ended.err.contains(told), "{ended:?}");
+        let ended = ends_with(&mut batch, 5, &options, "ranks 0 and 1 and 3");
         assert!(
             ended.err.contains("it survives 2 deaths at a time"),
             "{ended:?}"
