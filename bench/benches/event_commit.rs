@@ -29,6 +29,7 @@ fn sealed(first: u64, batch_bytes: usize) -> (BatchHeader, Vec<u8>) {
         job_tag: job_tag(JOB),
         rank: Rank(0),
         incarnation: Incarnation(0),
+        lives_before: 0,
         first: EventIndex(first),
         count: 1,
         first_clock: Clock(first),

@@ -30,17 +30,17 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// Addresses of running loggers, with their secret added.
-fn sealed(mut loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
+fn sealed(mut loggers: Option<Loggers>, file: Option<&Path>) -> miette::Result<Option<Loggers>> {
     match &mut loggers {
-        Loggers::Running(shards) => {
+        Some(Loggers::Running(shards)) => {
             secret::seal("--event-secret", file, shards.iter_mut().flatten())?;
         }
-        Loggers::Started(_) if file.is_some() => {
+        _ if file.is_some() => {
             return Err(miette!(
                 "--event-secret has no effect with event loggers that this job starts: name the addresses of running ones with --event-loggers"
             ));
         }
-        Loggers::Started(_) => {}
+        _ => {}
     }
     Ok(loggers)
 }

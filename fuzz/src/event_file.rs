@@ -131,6 +131,7 @@ fn batch(rank: u32, incarnation: u32, first: u64, count: u16) -> Vec<u8> {
         job_tag: job_tag(9),
         rank: Rank(rank),
         incarnation: Incarnation(incarnation),
+        lives_before: 0,
         first: EventIndex(first),
         count,
         first_clock: Clock(first),

@@ -99,6 +99,7 @@ fn batch(first: u64, count: u16, payload_bytes: usize) -> Vec<u8> {
         job_tag: job_tag(IDENTITY.job),
         rank: IDENTITY.rank,
         incarnation: IDENTITY.incarnation,
+        lives_before: 0,
         first: EventIndex(first),
         count,
         first_clock: Clock(first),

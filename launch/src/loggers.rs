@@ -39,8 +39,8 @@ const STORE_MAX: Duration = Duration::from_secs(10);
 /// Event loggers of a job, as configured.
 #[derive(Clone, Debug)]
 pub struct EventLoggerSpec {
-    /// `--event-loggers`.
-    pub loggers: Loggers,
+    /// `--event-loggers`. `None`: one if the protocol needs loggers, else none.
+    pub loggers: Option<Loggers>,
     /// `--event-replicas`: number of replicas of each shard that is started.
     pub replicas: u32,
     /// `--event-dir`: folder of the loggers' files, which are kept. `None`: a folder for temporary
@@ -58,7 +58,7 @@ pub struct EventLoggerSpec {
 impl Default for EventLoggerSpec {
     fn default() -> Self {
         Self {
-            loggers: Loggers::Started(1),
+            loggers: None,
             replicas: 1,
             directory: None,
             rings: None,
@@ -91,6 +91,30 @@ pub(super) struct EventLoggers {
     secret: Option<Secret>,
 }
 
+/// The loggers that a protocol uses: those that are named, else one if it cannot do without.
+fn chosen(spec: &EventLoggerSpec, protocol: &str) -> Result<Loggers, JobError> {
+    // Ranks tell of a name that is unknown.
+    let member = protocol.parse().unwrap_or(Member::None);
+    let wrong = |why: &str| {
+        Err(JobError::Config(format!(
+            "--event-loggers: {protocol} {why}"
+        )))
+    };
+    match (&spec.loggers, member.events()) {
+        (_, EventStore::Nowhere) => Ok(Loggers::Started(0)),
+        (None, EventStore::Loggers) => Ok(Loggers::Started(1)),
+        (None, EventStore::Ranks(_)) => Ok(Loggers::Started(0)),
+        (Some(Loggers::Started(0)), EventStore::Loggers) => {
+            wrong("needs at least one event logger; causal and ticket need none")
+        }
+        (Some(loggers), _) if member.takes_loggers() => Ok(loggers.clone()),
+        (Some(Loggers::Started(0)), _) => Ok(Loggers::Started(0)),
+        (Some(_), _) => {
+            wrong("uses none: ranks keep its events. Leave the option out, or use causal")
+        }
+    }
+}
+
 impl EventLoggers {
     /// Starts the loggers that the protocol needs, and writes their addresses into the ranks'
     /// settings.
@@ -100,16 +124,15 @@ impl EventLoggers {
         (job, ranks): (u64, u32),
         reach: Reach,
     ) -> Result<Self, JobError> {
-        let member = config.protocol.parse::<Member>();
-        if !member.is_ok_and(|member| member.events() == EventStore::Loggers) {
-            config.events.shards = Vec::new();
-            return Ok(Self::default());
-        }
-        match &spec.loggers {
+        match &chosen(spec, &config.protocol)? {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
                 "--event-replicas {} has no effect on running event loggers: name the replicas in --event-loggers, as tcp:HOST:PORT+tcp:HOST:PORT",
                 spec.replicas
             ))),
+            Loggers::Started(0) => {
+                config.events.shards = Vec::new();
+                Ok(Self::default())
+            }
             Loggers::Running(shards) => {
                 let is_local = |it: &ServerAddress| matches!(it, ServerAddress::Unix(_));
                 let local = shards.iter().flatten().find(|address| is_local(address));

@@ -131,6 +131,11 @@ impl Member {
         matches!(self.events(), EventStore::Ranks(_))
     }
 
+    /// Whether its events go to the event loggers of a job that has any. CAUSAL-5
+    pub fn takes_loggers(self) -> bool {
+        self.events() == EventStore::Loggers || self.carries()
+    }
+
     /// Whether messages carry events, and do not wait for them. CAUSAL-1
     pub fn carries(self) -> bool {
         self.events() == EventStore::Ranks(Gives::WithMessages)

@@ -64,10 +64,10 @@ pub trait Commits {
     #[inline]
     fn idle(&mut self) {}
 
-    /// Whether a message to a rank may leave with the batches that it has to carry; else it waits until all
-    /// are stable. CAUSAL-1
+    /// Whether a message to a rank may leave with the batches that it has to carry, and, if `has_pending`, with
+    /// events that are in no batch yet; else it waits until all are stable. CAUSAL-1
     #[inline]
-    fn may_carry(&self, _to: Rank) -> bool {
+    fn may_carry(&self, _to: Rank, _has_pending: bool) -> bool {
         true
     }
 
@@ -279,11 +279,10 @@ impl<C: Commits> Pessimist<C> {
         self.stable >= self.recorded && self.commits.leave()
     }
 
-    /// See [`Commits::may_carry`]. Where batches need other holders before, events in no batch yet have none.
+    /// See [`Commits::may_carry`].
     #[inline]
     pub fn may_carry(&self, to: Rank) -> bool {
-        self.commits.may_carry(to)
-            && (self.commits.takes_matches() || !self.recorder.has_pending(true))
+        self.commits.may_carry(to, self.recorder.has_pending(true))
     }
 
     /// Writes what the next message to a rank has to carry: all events so far that are not stable, as far as it

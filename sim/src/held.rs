@@ -1,6 +1,7 @@
 //! Which rank holds which batches of others: the oracle's own account, made from the batches that
 //! lives commit and from what holders have after each message. It asks no protocol what is stable.
 
+use crate::loggers::Loggers;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::{Batch, Tolerance};
@@ -29,6 +30,8 @@ struct Account {
     held: HashMap<BatchId, BTreeSet<u32>>,
     /// Batches with at most this clock need not be held any more.
     trimmed: Clock,
+    /// Event loggers have the batches up to this one.
+    logged: EventIndex,
     /// Number of batches, from the first one on, that enough ranks have held at some time.
     reached: usize,
 }
@@ -46,6 +49,7 @@ impl Account {
     fn is_held(&self, batch: &BatchId, domains: usize, beside: Option<u32>) -> bool {
         let held = self.held.get(batch).into_iter().flatten();
         batch.last_clock <= self.trimmed
+            || batch.end <= self.logged
             || held.filter(|domain| Some(**domain) != beside).count() >= domains
     }
 }
@@ -54,14 +58,17 @@ impl Account {
 #[derive(Clone, Debug)]
 pub struct HeldLedger {
     tolerance: Tolerance,
+    /// Present where loggers have the events, too.
+    loggers: Option<Loggers>,
     accounts: Rc<RefCell<BTreeMap<Rank, Account>>>,
 }
 
 impl HeldLedger {
     /// The accounts of a job in which ranks hold events.
-    pub fn new(tolerance: Tolerance) -> Self {
+    pub fn new(tolerance: Tolerance, loggers: Option<Loggers>) -> Self {
         Self {
             tolerance,
+            loggers,
             accounts: Rc::default(),
         }
     }
@@ -74,6 +81,9 @@ impl HeldLedger {
     fn change(&self, rank: Rank, change: impl FnOnce(&mut Account)) {
         let mut accounts = self.accounts.borrow_mut();
         let account = accounts.entry(rank).or_default();
+        if let Some(loggers) = &self.loggers {
+            account.logged = loggers.reached_end(rank);
+        }
         change(account);
         account.settle(self.tolerance.failures());
     }
@@ -142,6 +152,7 @@ impl HeldLedger {
 
     /// The clock of the last determinant before which enough ranks have held all.
     pub fn reach(&self, rank: Rank) -> Option<Clock> {
+        self.change(rank, |_| {});
         let accounts = self.accounts.borrow();
         let account = accounts.get(&rank)?;
         let last = account.row.get(account.reached.checked_sub(1)?)?;
@@ -151,6 +162,7 @@ impl HeldLedger {
     /// Whether a message to `to` may carry the determinants up to `clock`: its receiver is the last holder
     /// that they need. CAUSAL-1
     pub fn may_carry(&self, from: Rank, to: Rank, clock: Clock) -> bool {
+        self.change(from, |_| {});
         let others = self.tolerance.failures() - 1;
         let to = self.tolerance.domain(to);
         let accounts = self.accounts.borrow();

@@ -142,6 +142,8 @@ pub enum Planted {
     CoderKept,
     /// A later life does not read what its earlier lives carried in their logs. CAUSAL-4
     OwnCarriersForgotten,
+    /// A later life takes only what loggers have, and not what ranks hold behind it. CAUSAL-5
+    HoldersLeftOut,
     /// A member of a set takes its checkpoint before the others keep their messages. SET-2
     TokensNotAwaited,
     /// A member of a set tells the others that it keeps its messages, and does not. SET-2
@@ -254,6 +256,7 @@ impl Planted {
             "own-carriers-forgotten",
             1000,
         ),
+        known(Planted::HoldersLeftOut, "holders-left-out", 300),
         known(Planted::TokensNotAwaited, "tokens-not-awaited", 2000),
         known(Planted::TokenWithoutKeeping, "token-without-keeping", 2000),
         known(Planted::ArrivedNotSaved, "arrived-not-saved", 2000),
@@ -267,6 +270,13 @@ impl Planted {
         let mut all = Self::ALL.iter();
         let found = all.find(|known| known.planted == self);
         *found.expect("every bug is in the list")
+    }
+}
+
+impl Planted {
+    /// Whether the bug is one of event loggers beside ranks that hold events: then all jobs have them.
+    pub fn needs_loggers_beside(self) -> bool {
+        self == Self::HoldersLeftOut
     }
 }
 

@@ -212,9 +212,10 @@ pub struct PayloadLog {
 #[command(next_help_heading = "Events")]
 pub struct Events {
     /// Shards of event loggers to start, or addresses of running ones: unix:PATH or
-    /// tcp:HOST:PORT, `,` between shards, `+` between replicas.
-    #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = events::loggers)]
-    pub event_loggers: Loggers,
+    /// tcp:HOST:PORT, `,` between shards, `+` between replicas [default: 1 with pessimist, 0 with
+    /// causal].
+    #[arg(long, value_name = "K|ADDRESSES", value_parser = events::loggers)]
+    pub event_loggers: Option<Loggers>,
     /// Ranks, or correlated sets, that may be dead at the same time with ticket and causal; F other
     /// ranks keep a copy of each event [default: 1].
     #[arg(long, value_name = "F", value_parser = clap::value_parser!(u32).range(1..=Tolerance::FAILURES_MAX as i64))]

@@ -72,6 +72,15 @@ fn ranks_that_hold_events_are_killed_behind_the_last_fence() {
     survives(3, "--protocol ticket", ("0,2", 1), 0, 2);
     survives(2, "--protocol ticket-classic", ("1", 2), 0, 2);
     survives(3, "--protocol causal", ("1,2", 2), 0, 4);
+    let loggers = "--protocol causal --event-loggers 1";
+    survives(3, loggers, ("1,2", 2), 0, 4);
+    survives(
+        3,
+        &format!("{loggers} --event-way messages"),
+        ("0", 2),
+        6,
+        2,
+    );
 }
 
 #[test]

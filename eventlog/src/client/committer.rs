@@ -73,6 +73,8 @@ pub struct LogEnd {
     pub clock: Clock,
     /// Incarnation that wrote the last determinant; 0 if there is none.
     pub writer: Incarnation,
+    /// Incarnation that made it; the writer, if it was trimmed. CAUSAL-5
+    pub made_by: Incarnation,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -100,6 +102,8 @@ pub struct Committer {
     /// Clock of the determinant before `start`, and the incarnation that wrote it.
     start_clock: Clock,
     follows: Incarnation,
+    /// The incarnation that made it.
+    made_by: Incarnation,
     end: EventIndex,
     end_clock: Clock,
     stable: EventIndex,
@@ -120,6 +124,7 @@ impl Committer {
             start: None,
             start_clock: Clock(0),
             follows: Incarnation(0),
+            made_by: Incarnation(0),
             end: EventIndex(0),
             end_clock: Clock(0),
             stable: EventIndex(0),
@@ -139,6 +144,12 @@ impl Committer {
     /// if there is none.
     pub fn follows(&self) -> Incarnation {
         self.follows
+    }
+
+    /// Incarnation that made the last determinant before [`Committer::start`]: a later one may have taken it
+    /// over, and written it. CAUSAL-5
+    pub fn made_by(&self) -> Incarnation {
+        self.made_by
     }
 
     /// Where this life begins, for the replicas that admit it; `None` until enough
@@ -201,7 +212,7 @@ impl Committer {
     /// places are equal.
     pub fn hash_shared(&self, hasher: &mut impl Hasher) {
         (self.rank, self.incarnation, self.quorum).hash(hasher);
-        (self.start, self.start_clock, self.follows).hash(hasher);
+        (self.start, self.start_clock, self.follows, self.made_by).hash(hasher);
         (self.end, self.end_clock, self.stable).hash(hasher);
         (&self.kept, self.freed_clock).hash(hasher);
     }
@@ -384,11 +395,12 @@ impl Committer {
             end: start,
             clock,
             writer,
+            made_by,
             ..
         } = greatest.unwrap_or_default();
         self.start = Some(start);
         self.start_clock = clock;
-        self.follows = writer;
+        (self.follows, self.made_by) = (writer, made_by);
         (self.end, self.end_clock) = (start, clock);
         self.freed_clock = clock;
         // A first life follows no other: replicas that answered have joined.

@@ -223,6 +223,13 @@ impl<N: Network> Client<N> {
         self.committer.follows()
     }
 
+    /// Incarnation that made that determinant: a later one may have taken it over, and written it. If it was
+    /// trimmed, all that were taken over were committed before, and it counts as made by the one that wrote
+    /// it. CAUSAL-5
+    pub fn made_by(&self) -> Incarnation {
+        self.committer.made_by()
+    }
+
     /// Number of the first determinant that this client commits.
     pub fn next(&self) -> EventIndex {
         self.committer.start().unwrap_or_default()

@@ -75,11 +75,13 @@ impl Survey {
         if !log.is_sound() {
             return Err(Trouble::refusal("its log of this rank contradicts itself"));
         }
+        let writer = log.writer_before(log.end).unwrap_or_default();
         let said = LogEnd {
             life: log.last_incarnation(),
             end: log.end,
             clock: log.last_clock,
-            writer: log.writer_before(log.end).unwrap_or_default(),
+            writer,
+            made_by: writer,
         };
         if log.end <= log.first {
             return Ok(Some(said));
@@ -114,7 +116,10 @@ impl Survey {
         let expected = (said.end, said.clock, said.writer);
         match last {
             Some(last) if (last.end(), last.last_clock, last.incarnation) == expected => {
-                Ok(Some(*said))
+                Ok(Some(LogEnd {
+                    made_by: last.made_by(),
+                    ..*said
+                }))
             }
             _ => Err(Trouble::refusal(format!(
                 "it says that it has determinants before {} with clock {} of incarnation {}, \

@@ -34,6 +34,7 @@ impl Life {
             job_tag: job_tag(self.job),
             rank: Rank(self.rank),
             incarnation: Incarnation(self.incarnation),
+            lives_before: 0,
             first: EventIndex(first),
             count,
             first_clock: Clock(first_clock),

@@ -21,6 +21,7 @@ pub fn batch(
         job_tag: job_tag(JOB),
         rank: RANK,
         incarnation: Incarnation(incarnation),
+        lives_before: 0,
         first,
         count,
         first_clock: Clock(last_clock),

@@ -357,6 +357,7 @@ impl World {
             end,
             clock,
             writer: life,
+            made_by: life,
         };
         self.committer.answered(from, id, said).expect("the truth");
         if let Some(start) = self.committer.start() {

@@ -103,6 +103,7 @@ fn answer(committer: &mut Committer, replica: usize, life: u32, end: u64) {
         end: EventIndex(end),
         clock: Clock(end),
         writer: Incarnation(0),
+        made_by: Incarnation(0),
     };
     let answered = committer.answered(replica, id, said);
     answered.expect("nothing wrong");

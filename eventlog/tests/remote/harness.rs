@@ -274,6 +274,7 @@ impl Batches {
             job_tag: job_tag(self.identity.job),
             rank: self.identity.rank,
             incarnation: self.identity.incarnation,
+            lives_before: 0,
             first: self.next,
             count,
             first_clock: Clock(self.clock),

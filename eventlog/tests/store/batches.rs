@@ -26,6 +26,7 @@ impl Which {
             job_tag: job_tag(self.job),
             rank: Rank(self.rank),
             incarnation: Incarnation(self.incarnation),
+            lives_before: 0,
             first: EventIndex(self.first),
             count: self.count,
             first_clock: Clock(self.first_clock),

@@ -83,9 +83,9 @@ pub const REPLICAS_MAX: u32 = 9;
 pub fn loggers(text: &str) -> Result<Loggers, JobError> {
     if let Ok(shards) = text.parse::<u32>() {
         return match shards {
-            1..=SHARDS_MAX => Ok(Loggers::Started(shards)),
+            0..=SHARDS_MAX => Ok(Loggers::Started(shards)),
             _ => Err(JobError::Config(format!(
-                "--event-loggers {shards}: use 1 to {SHARDS_MAX}"
+                "--event-loggers {shards}: use 0 to {SHARDS_MAX}"
             ))),
         };
     }
@@ -166,7 +166,14 @@ mod tests {
         };
         assert_eq!(shards.len(), 2);
         assert_eq!(shards[1][1].to_string(), "tcp:h:1");
-        for wrong in ["0", "65", "", "unix:/a,", "unix:/a+unix:/b,unix:/c", "here"] {
+        for wrong in [
+            "-1",
+            "65",
+            "",
+            "unix:/a,",
+            "unix:/a+unix:/b,unix:/c",
+            "here",
+        ] {
             assert!(loggers(wrong).is_err(), "{wrong:?}");
         }
     }

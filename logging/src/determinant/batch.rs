@@ -14,7 +14,8 @@
 //! | 4 | version ([`BATCH_VERSION`]) |
 //! | 5 | kind: 1 |
 //! | 6..8 | how many determinants (1 to [`COUNT_MAX`]) |
-//! | 8..12 | payload bytes (at most [`PAYLOAD_BYTES_MAX`]) |
+//! | 8..10 | payload bytes (at most [`PAYLOAD_BYTES_MAX`]) |
+//! | 10..12 | how many lives before this incarnation the determinants were made |
 //! | 12..16 | rank |
 //! | 16..20 | incarnation |
 //! | 20..24 | both halves of the job's number, exclusive-or |
@@ -28,7 +29,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use thiserror::Error;
 
 /// Version of header and payload. A reader refuses every other.
-pub const BATCH_VERSION: u8 = 4;
+pub const BATCH_VERSION: u8 = 5;
 /// Bytes of an encoded header.
 pub const HEADER_BYTES: usize = 48;
 /// Maximum length of a batch in bytes.
@@ -66,6 +67,8 @@ pub struct BatchHeader {
     pub rank: Rank,
     /// The incarnation that wrote them.
     pub incarnation: Incarnation,
+    /// How many lives before that they were made: 0, unless a later life has taken them over. CAUSAL-5
+    pub lives_before: u16,
     /// Number of the first determinant.
     pub first: EventIndex,
     /// Number of determinants.
@@ -116,6 +119,11 @@ impl BatchHeader {
         EventIndex(self.first.0 + u64::from(self.count))
     }
 
+    /// The incarnation that made the determinants.
+    pub fn made_by(&self) -> Incarnation {
+        Incarnation(self.incarnation.0 - u32::from(self.lives_before))
+    }
+
     /// Bytes of the whole batch.
     pub fn batch_bytes(&self) -> usize {
         HEADER_BYTES + self.payload_bytes as usize
@@ -152,7 +160,8 @@ impl BatchHeader {
         header[4] = BATCH_VERSION;
         header[5] = KIND_BATCH;
         header[6..8].copy_from_slice(&self.count.to_le_bytes());
-        header[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        header[8..10].copy_from_slice(&(self.payload_bytes as u16).to_le_bytes());
+        header[10..12].copy_from_slice(&self.lives_before.to_le_bytes());
         header[12..16].copy_from_slice(&self.rank.0.to_le_bytes());
         header[16..20].copy_from_slice(&self.incarnation.0.to_le_bytes());
         header[20..24].copy_from_slice(&self.job_tag.to_le_bytes());
@@ -173,11 +182,13 @@ impl BatchHeader {
         if version != BATCH_VERSION || kind != KIND_BATCH {
             return Err(BatchError::Version { version, kind });
         }
+        let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
         let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| header[at + i]));
         let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| header[at + i]));
         let read = Self {
-            count: u16::from_le_bytes([header[6], header[7]]),
-            payload_bytes: u32_at(8),
+            count: u16_at(6),
+            payload_bytes: u16_at(8).into(),
+            lives_before: u16_at(10),
             rank: Rank(u32_at(12)),
             incarnation: Incarnation(u32_at(16)),
             job_tag: u32_at(20),
@@ -191,6 +202,9 @@ impl BatchHeader {
         }
         if read.payload_bytes == 0 || read.payload_bytes as usize > PAYLOAD_BYTES_MAX {
             return wrong("the length of the payload", read.payload_bytes.into());
+        }
+        if u32::from(read.lives_before) > read.incarnation.0 {
+            return wrong("the number of lives before", read.lives_before.into());
         }
         if read.first.0.checked_add(read.count.into()).is_none() {
             return wrong("the first number", read.first.0);

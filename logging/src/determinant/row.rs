@@ -15,7 +15,7 @@ pub enum CollectError {
     /// A batch whose payload cannot be read.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A batch of another rank or job, or of an earlier incarnation than the previous batch.
+    /// A batch of another rank or job, or made by an earlier incarnation than the previous batch.
     #[error("a batch that does not continue the log of this rank: {0:?}")]
     Foreign(BatchHeader),
     /// Determinants are missing.
@@ -48,7 +48,7 @@ pub fn determinants<'a>(
     let mut life = Incarnation(0);
     for bytes in batches {
         let (header, payload) = BatchHeader::read(bytes)?;
-        if (header.rank, header.job_tag) != (rank, job_tag(job)) || header.incarnation < life {
+        if (header.rank, header.job_tag) != (rank, job_tag(job)) || header.made_by() < life {
             return Err(CollectError::Foreign(header));
         }
         match next {
@@ -62,10 +62,10 @@ pub fn determinants<'a>(
             }
             _ => {}
         }
-        if header.incarnation > life {
+        if header.made_by() > life {
             drop_part(&mut collected);
         }
-        life = header.incarnation;
+        life = header.made_by();
         next = Some(header.end());
         collected.extend(record::decode(&header, payload)?);
     }

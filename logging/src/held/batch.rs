@@ -60,10 +60,22 @@ impl<'a> Batch<'a> {
 
     /// The batch as loggers store it.
     pub fn sealed(&self, job: u64, rank: Rank) -> Vec<u8> {
+        self.sealed_by(self.incarnation, job, rank).1
+    }
+
+    /// As [`Batch::sealed`], written by this life or a later one. CAUSAL-5
+    pub(super) fn sealed_by(
+        &self,
+        by: Incarnation,
+        job: u64,
+        rank: Rank,
+    ) -> (BatchHeader, Vec<u8>) {
+        let lives = by.0.saturating_sub(self.incarnation.0);
         let header = BatchHeader {
             job_tag: job_tag(job),
             rank,
-            incarnation: self.incarnation,
+            incarnation: by,
+            lives_before: lives.try_into().unwrap_or(u16::MAX),
             first: self.first,
             count: self.count,
             first_clock: self.first_clock,
@@ -73,7 +85,7 @@ impl<'a> Batch<'a> {
         let mut batch = vec![0; HEADER_BYTES];
         batch.extend_from_slice(self.payload);
         header.seal(&mut batch);
-        batch
+        (header, batch)
     }
 
     /// Appends it to a sequence.

@@ -1,9 +1,10 @@
 //! The determinants of a dead rank, from the ranks that hold them.
 
 use super::batch::Batch;
+use super::floor::Floor;
 use super::row::Row;
 use crate::determinant::EventIndex;
-use crate::determinant::record::varint::{Bytes, put};
+use crate::determinant::record::varint::Bytes;
 use core::cmp::Reverse;
 use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
@@ -16,29 +17,6 @@ pub struct HeldError {
     pub holder: Rank,
     /// What is wrong.
     pub why: &'static str,
-}
-
-/// The first determinant of a rank that was not trimmed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Floor {
-    /// Its number.
-    pub first: EventIndex,
-    /// The life that made it, or that will: one of an earlier life was never stable. TICKET-3
-    pub life: Incarnation,
-}
-
-impl Floor {
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
-        put(out, self.first.0);
-        put(out, self.life.0.into());
-    }
-
-    pub(super) fn take(from: &mut Bytes<'_>) -> Result<Self, &'static str> {
-        Ok(Self {
-            first: EventIndex(from.number()?),
-            life: Incarnation(from.number_u32()?),
-        })
-    }
 }
 
 /// What a rank holds of another, as bytes.
@@ -72,8 +50,20 @@ impl Collected {
     /// # Errors
     /// When an answer is damaged.
     pub fn of<'a>(answers: impl IntoIterator<Item = (Rank, &'a [u8])>) -> Result<Self, HeldError> {
+        Self::behind((EventIndex(0), Incarnation(0)), answers)
+    }
+
+    /// As [`Collected::of`], where event loggers have the determinants before a number; a life made the last of
+    /// these. CAUSAL-5
+    ///
+    /// # Errors
+    /// When an answer is damaged.
+    pub fn behind<'a>(
+        (first, life): (EventIndex, Incarnation),
+        answers: impl IntoIterator<Item = (Rank, &'a [u8])>,
+    ) -> Result<Self, HeldError> {
         let mut rows = Vec::new();
-        let mut floor = Floor::default();
+        let mut floor = Floor { first, life };
         for (holder, answer) in answers {
             let mut bytes = Bytes(answer);
             let its_floor = Floor::take(&mut bytes);

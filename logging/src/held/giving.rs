@@ -1,7 +1,6 @@
 //! To which ranks batches are given, and what is done when one of them dies. TICKET-1, TICKET-4
 
 use super::batch::Batch;
-use super::collected::Floor;
 use super::holdings::{Holdings, Peer, Restoring};
 use super::lane::{Message, Taken};
 use super::tolerance::Tolerance;
@@ -87,12 +86,13 @@ impl Holdings {
 
     fn give(&mut self, to: Rank, batch: Batch<'_>) {
         self.counts.given += u64::from(batch.count);
+        self.peers[to.index()].has_more = true;
         self.say(to, Message::Hold(batch));
         let (incarnation, end) = (batch.incarnation, batch.end());
         self.await_of(to, Taken::Batch { incarnation, end });
     }
 
-    fn await_of(&mut self, peer: Rank, taken: Taken) {
+    pub(super) fn await_of(&mut self, peer: Rank, taken: Taken) {
         let peer = &mut self.peers[peer.index()];
         peer.given.push_back(taken);
         peer.counts.0 += 1;
@@ -143,21 +143,6 @@ impl Holdings {
         if let Some(to) = to {
             holders[to] = by;
             waiting.confirmed |= 1 << to;
-        }
-    }
-
-    /// A later life cannot do without the floor: it would take trimmed batches for missing ones.
-    /// So peers confirm it, too. TICKET-3, TICKET-4
-    pub(super) fn tell_floor(&mut self, to: Rank) {
-        let (first, before) = self.floor;
-        let peer = &mut self.peers[to.index()];
-        if peer.is_live && first > peer.told {
-            peer.told = first;
-            let made = self.own.batches().next();
-            let life = made.map_or(self.incarnation, |batch| batch.incarnation);
-            let floor = Floor { first, life };
-            self.say(to, Message::Trim { before, floor });
-            self.await_of(to, Taken::Floor(first));
         }
     }
 

@@ -27,6 +27,11 @@ impl Holders {
         self.ranks.len() / self.per_batch
     }
 
+    /// Forgets all batches.
+    pub fn clear(&mut self) {
+        self.ranks.clear();
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.ranks)

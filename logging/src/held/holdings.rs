@@ -3,8 +3,9 @@
 
 use super::attachment::{Incoming, Scratch, Writer};
 use super::batch::Batch;
-use super::collected::{Collected, Floor, answer};
+use super::collected::{Collected, answer};
 use super::counts::HeldCounts;
+use super::floor::Floor;
 use super::holders::{Holders, bits};
 use super::lane::{Lane, Message, Taken};
 use super::recent::{Made, Recent};
@@ -87,6 +88,8 @@ pub(crate) struct Peer {
     pub carried: Carried,
     /// The newest floor that it was told over this connection.
     pub told: EventIndex,
+    /// It was given or carried batches since.
+    pub has_more: bool,
     /// What this rank has taken last of it and has not confirmed.
     to_confirm: Option<Taken>,
     /// It is in the queue of those to which there is something to tell.
@@ -109,6 +112,8 @@ pub struct Holdings {
     pub(crate) incarnation: Incarnation,
     pub(crate) gives: Gives,
     pub(crate) tolerance: Tolerance,
+    /// There are event loggers, too.
+    pub(super) has_loggers: bool,
     /// The sender of the newest message that was matched.
     pub(crate) sender: Option<Rank>,
     pub(crate) peers: Vec<Peer>,
@@ -118,8 +123,10 @@ pub struct Holdings {
     pub(crate) recent: Recent,
     /// The holders of each in `own`.
     pub(crate) holders: Holders,
-    /// The first own determinant that was not trimmed, and the clock up to which they were.
-    pub(super) floor: (EventIndex, Clock),
+    /// The first own determinant that was not trimmed.
+    pub(super) floor: EventIndex,
+    /// The newest floor of which other ranks were told because loggers have what is before.
+    pub(super) told_at: EventIndex,
     /// Those in `own` that are not stable, the last ones.
     pub(crate) waiting: VecDeque<Waiting>,
     pub(crate) stable: EventIndex,
@@ -157,6 +164,7 @@ impl Holdings {
             counts: (0, 0),
             carried: Carried::default(),
             told: EventIndex(0),
+            has_more: false,
             to_confirm: None,
             is_queued: false,
         };
@@ -185,12 +193,14 @@ impl Holdings {
             incarnation,
             gives,
             tolerance,
+            has_loggers: false,
             sender: None,
             peers: (0..size).map(peer).collect(),
             own,
             recent: Recent::default(),
             holders,
-            floor: (collected.floor, Clock(0)),
+            floor: collected.floor,
+            told_at: collected.floor,
             waiting,
             stable,
             held: BTreeMap::new(),
@@ -212,7 +222,13 @@ impl Holdings {
         answer(floor.unwrap_or_default(), &self.held_of(of))
     }
 
-    /// The batches of this rank after its checkpoints, in order.
+    /// [`Holdings::own`], as if another rank gave that answer.
+    pub fn own_answer(&self) -> Vec<u8> {
+        let (first, life) = (self.floor, Incarnation(0));
+        answer(Floor { first, life }, &self.own())
+    }
+
+    /// The batches of this rank itself that ranks have to hold, in order.
     pub fn own(&self) -> Row {
         let mut own = self.own.clone();
         for made in self.recent.iter() {
@@ -232,7 +248,7 @@ impl Holdings {
         let held = self.held.iter();
         let held = held.map(|(rank, (floor, row))| (*rank, row.as_bytes().len(), floor.first));
         let own = self.own.as_bytes().len() + self.holders.bytes();
-        let all = held.chain([(self.rank, own, self.floor.0)]);
+        let all = held.chain([(self.rank, own, self.floor)]);
         all.map(|(rank, bytes, floor)| (rank, bytes as u64, floor))
     }
 
@@ -247,12 +263,9 @@ impl Holdings {
         self.held.clear();
         self.stable = self.waiting.back().map_or(self.stable, |last| last.end);
         self.waiting.clear();
-        let last_clock = self.own.last_clock();
         (self.own, self.holders) = (Row::default(), Holders::new(self.rank, &self.tolerance));
-        self.floor = (self.stable, last_clock.unwrap_or(self.floor.1));
-        for peer in (0..self.peers.len() as u32).map(Rank) {
-            self.tell_floor(peer);
-        }
+        self.floor = self.stable;
+        self.tell_floor_to_all();
     }
 
     /// Whether [`Holdings::stop_keeping`] was called.
@@ -326,11 +339,11 @@ impl Holdings {
             }
             Message::Took(taken) => self.confirmed(from, taken),
             Message::TookCarried { end } => self.carried_confirmed(from, end),
-            Message::Trim { before, floor } => {
+            Message::Trim(floor) => {
                 self.read_carried_by(from);
                 let (its_floor, row) = self.held.entry(from).or_default();
                 *its_floor = floor.max(*its_floor);
-                row.trim(before);
+                row.trim(floor.first);
                 self.took(from, Taken::Floor(floor.first));
             }
         }
@@ -363,12 +376,15 @@ impl Commits for Holdings {
         let at = self.holders.len();
         self.holders.push(&self.tolerance, []);
         self.waiting.push_back(waiting);
-        self.give_to_missing(at, batch, self.ticket_holder());
+        // With one failure, the next messages carry it.
+        if self.gives == Gives::AtCommit || self.tolerance.failures() > 1 {
+            self.give_to_missing(at, batch, self.ticket_holder());
+        }
     }
 
     fn takes_matches(&self) -> bool {
-        // Above one failure batches need holders before a message leaves.
-        self.gives == Gives::WithMessages && self.tolerance.failures() == 1
+        // Above one failure batches need holders before a message leaves; loggers take whole batches.
+        self.gives == Gives::WithMessages && self.tolerance.failures() == 1 && !self.has_loggers
     }
 
     fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
@@ -408,8 +424,8 @@ impl Commits for Holdings {
     }
 
     #[inline]
-    fn may_carry(&self, to: Rank) -> bool {
-        self.may_carry_to(to)
+    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+        self.may_carry_to(to, has_pending)
     }
 
     #[inline]
@@ -435,25 +451,13 @@ impl Commits for Holdings {
 
     fn trim(&mut self, before: Clock) {
         self.store_recent(true);
-        let own = core::mem::take(&mut self.own);
-        let none = Holders::new(self.rank, &self.tolerance);
-        let holders = core::mem::replace(&mut self.holders, none);
-        let stable = holders.len() - self.waiting.len();
-        for (at, batch) in own.batches().enumerate() {
-            if let Some(waiting) = at.checked_sub(stable) {
-                self.waiting[waiting].place = self.own.end();
-            } else if batch.last_clock <= before {
-                continue;
-            }
-            self.own.push(&batch);
-            self.holders.push_of(&holders, at);
-        }
-        let first = self.own.batches().next().map(|batch| batch.first);
-        let next = self.waiting.back().map_or(self.stable, |last| last.end);
-        self.floor = (first.unwrap_or(next), before);
-        for peer in (0..self.peers.len() as u32).map(Rank) {
-            self.tell_floor(peer);
-        }
+        let stable = self.holders.len() - self.waiting.len();
+        let mut stable = self.own.batches().take(stable);
+        let kept = stable.find(|batch| batch.last_clock > before);
+        let first = kept.map(|batch| batch.first);
+        drop(stable);
+        self.drop_before(first.unwrap_or(self.stable));
+        self.tell_floor_to_all();
     }
 
     fn matched(&mut self, source: Rank) {

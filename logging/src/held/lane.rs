@@ -6,17 +6,17 @@
 //! | 1.. | length of the rest, a number |
 //! | hold | a batch, against the one before it in the stream |
 //! | holds | incarnation; one past the last determinant of a batch |
-//! | trim | a clock; a number of a determinant, and the incarnation that makes it |
+//! | trim | a number of a determinant, and the incarnation that makes it |
 //! | trimmed | a number of a determinant |
 //! | took carried | one past the last determinant of a batch |
 //!
 //! Numbers and batches are encoded as in docs/formats/event-format.md.
 
 use super::batch::{Batch, Previous};
-use super::collected::Floor;
+use super::floor::Floor;
 use crate::determinant::EventIndex;
 use crate::determinant::record::varint::{Bytes, put};
-use refrain_ring::{Clock, Incarnation};
+use refrain_ring::Incarnation;
 use std::collections::VecDeque;
 
 const HOLD: u8 = 1;
@@ -53,13 +53,8 @@ pub(crate) enum Message<'a> {
         /// One past the last determinant.
         end: EventIndex,
     },
-    /// The sender's determinants up to a clock are not needed any more.
-    Trim {
-        /// The clock.
-        before: Clock,
-        /// The first determinant behind them.
-        floor: Floor,
-    },
+    /// The sender's determinants before this one are not needed any more.
+    Trim(Floor),
 }
 
 /// The stream to one rank and the stream from it, over one connection.
@@ -96,8 +91,7 @@ impl Lane {
                 put(&mut self.body, first.0);
                 TRIMMED
             }
-            Message::Trim { before, floor } => {
-                put(&mut self.body, before.0);
+            Message::Trim(floor) => {
                 floor.put(&mut self.body);
                 TRIM
             }
@@ -173,10 +167,7 @@ impl<'a> Message<'a> {
                 incarnation: Incarnation(body.number_u32()?),
                 end: EventIndex(body.number()?),
             }),
-            TRIM => Self::Trim {
-                before: Clock(body.number()?),
-                floor: Floor::take(&mut body)?,
-            },
+            TRIM => Self::Trim(Floor::take(&mut body)?),
             TOOK_CARRIED => Self::TookCarried {
                 end: EventIndex(body.number()?),
             },

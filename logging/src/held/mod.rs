@@ -7,8 +7,10 @@
 
 mod attachment;
 mod batch;
+mod beside;
 mod collected;
 mod counts;
+mod floor;
 mod giving;
 mod holders;
 mod holdings;
@@ -19,8 +21,10 @@ mod planted;
 mod recent;
 mod row;
 mod tolerance;
+mod trimming;
 
 pub use batch::Batch;
+pub use beside::AtRanks;
 pub use collected::{Collected, HeldError};
 pub use counts::HeldCounts;
 pub use holdings::{Gives, Holdings};
@@ -29,7 +33,8 @@ pub use row::Row;
 pub use tolerance::Tolerance;
 
 pub(crate) use attachment::{Incoming, Reader, Scratch, ToCarry, Wanted, Writer};
-pub(crate) use collected::{Floor, answer};
+pub(crate) use collected::answer;
+pub(crate) use floor::Floor;
 pub(crate) use holdings::Waiting;
 pub(crate) use lane::Message;
 pub(crate) use recent::Made;

@@ -4,6 +4,11 @@ use super::holdings::Holdings;
 use refrain_ring::Rank;
 
 impl Holdings {
+    /// Number of ranks of the job.
+    pub fn size(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
     /// Loses what this rank holds of another. CAUSAL-2
     pub fn forget_held(&mut self, of: Rank) {
         self.read_carried_by(of);

@@ -1,6 +1,7 @@
 //! A sequence of batches in memory, in the order in which they came.
 
 use super::batch::{Batch, Previous};
+use crate::determinant::EventIndex;
 use crate::determinant::record::varint::Bytes;
 use refrain_ring::Clock;
 
@@ -57,6 +58,12 @@ impl Row {
         self.count
     }
 
+    /// Drops all batches, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        (self.last, self.count) = (Previous::default(), 0);
+    }
+
     /// The row as bytes, for [`Row::read`].
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -88,8 +95,8 @@ impl Row {
         *self = kept;
     }
 
-    /// Drops the batches whose determinants all have this clock or an earlier one. GC-1
-    pub fn trim(&mut self, before: Clock) {
-        self.retain(|batch| batch.last_clock > before);
+    /// Drops the batches whose determinants all come before this one. GC-1, CAUSAL-5
+    pub fn trim(&mut self, first: EventIndex) {
+        self.retain(|batch| batch.end() > first);
     }
 }

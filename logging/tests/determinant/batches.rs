@@ -70,6 +70,7 @@ pub fn header_of(row: &[Determinant], first: u64) -> BatchHeader {
         job_tag: 7,
         rank: Rank(5),
         incarnation: Incarnation(2),
+        lives_before: 0,
         first: EventIndex(first),
         count: row.len() as u16,
         first_clock: row[0].at(),

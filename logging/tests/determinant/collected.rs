@@ -96,6 +96,7 @@ fn sealed(life: u32, first: u64, determinant: Determinant) -> Vec<u8> {
         job_tag: job_tag(JOB),
         rank: RANK,
         incarnation: Incarnation(life),
+        lives_before: 0,
         ..header_of(&row, first)
     };
     let mut batch = vec![0; HEADER_BYTES];

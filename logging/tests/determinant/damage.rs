@@ -83,6 +83,10 @@ fn the_limits_of_a_header_hold() {
             last_clock: Clock(u64::MAX),
             ..right
         },
+        BatchHeader {
+            lives_before: right.incarnation.0 as u16,
+            ..right
+        },
     ];
     for header in accepted {
         assert_eq!(seal(&header), Ok(header));
@@ -111,6 +115,13 @@ fn the_limits_of_a_header_hold() {
             },
             "the length of the payload",
         ),
+        (
+            BatchHeader {
+                lives_before: right.incarnation.0 as u16 + 1,
+                ..right
+            },
+            "the number of lives before",
+        ),
         (BatchHeader { count: 2, ..right }, "the first number"),
         (
             BatchHeader {
@@ -134,7 +145,7 @@ fn another_version_is_refused_by_name() {
     let mut batch = batch_of(&[a_match(5, 5, 1, 0)], 0);
     batch[4] = BATCH_VERSION + 1;
     let error = BatchHeader::read(&batch).expect_err("from the future");
-    assert!(error.to_string().contains("this program reads version 4"));
+    assert!(error.to_string().contains("this program reads version 5"));
     assert!(
         BatchHeader::read(&[0; 64]).is_err(),
         "memory that was never written"

@@ -8,10 +8,12 @@ use crate::batches::{Stored, batches_of, batches_of_answer};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::Collected;
-use refrain_logging::held::{Gives, Holdings, Tolerance};
+use refrain_logging::held::{AtRanks, Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 const JOB: u64 = 0x1122_3344_5566_7788;
 
@@ -23,10 +25,12 @@ struct Piece {
 }
 
 /// A rank: its present life, or the one that has died if the next has not begun.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Process {
     incarnation: u32,
-    tickets: Holdings,
+    tickets: AtRanks<LoggerClient>,
+    /// What event loggers have of it, if there are any.
+    logged: Option<Rc<RefCell<Logged>>>,
     is_living: bool,
     clock: u64,
     /// All batches of the rank as this life knows them, also those that were trimmed.
@@ -42,8 +46,78 @@ struct Process {
     awaited: BTreeSet<usize>,
 }
 
+/// What loggers have of a rank, and what is on its way there.
+#[derive(Debug, Default)]
+struct Logged {
+    stored: Vec<BatchHeader>,
+    on_way: VecDeque<BatchHeader>,
+    trimmed: Clock,
+}
+
+/// Commits to loggers of which a test decides when they store.
+#[derive(Debug)]
+struct LoggerClient(Rc<RefCell<Logged>>);
+
+impl LoggerClient {
+    /// The client of a life that begins: what was on its way is lost.
+    fn new(logged: &Rc<RefCell<Logged>>) -> Self {
+        logged.borrow_mut().on_way.clear();
+        Self(logged.clone())
+    }
+}
+
+impl Commits for LoggerClient {
+    fn commit(&mut self, header: &BatchHeader, _batch: &[u8]) {
+        let logged = &mut *self.0.borrow_mut();
+        let end = logged.on_way.back().or(logged.stored.last());
+        let end = end.map_or(EventIndex(0), BatchHeader::end);
+        assert_eq!(header.first, end, "loggers take no gaps");
+        logged.on_way.push_back(*header);
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        let logged = self.0.borrow();
+        logged.stored.last().map_or(EventIndex(0), BatchHeader::end)
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        self.stable_end()
+    }
+
+    fn is_instant(&self) -> bool {
+        false
+    }
+
+    fn trim(&mut self, before: Clock) {
+        let logged = &mut *self.0.borrow_mut();
+        let lacks = logged.on_way.iter().any(|it| it.last_clock <= before);
+        assert!(!lacks, "loggers take no gaps, also of what is trimmed");
+        logged.trimmed = before.max(logged.trimmed);
+    }
+}
+
+impl Process {
+    /// Where what loggers have ends, and the life that made the last of it; the one that wrote it, if it was
+    /// trimmed.
+    fn logged(&self) -> (EventIndex, Incarnation) {
+        let logged = self.logged.as_ref().map(|logged| logged.borrow());
+        let last = logged
+            .as_ref()
+            .and_then(|it| Some((it.stored.last()?, it.trimmed)));
+        last.map_or_else(Default::default, |(last, trimmed)| {
+            let is_trimmed = last.last_clock <= trimmed;
+            let made_by = if is_trimmed {
+                last.incarnation
+            } else {
+                last.made_by()
+            };
+            (last.end(), made_by)
+        })
+    }
+}
+
 /// A job.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Network {
     tolerance: Tolerance,
     ranks: Vec<Process>,
@@ -63,14 +137,18 @@ impl Network {
     }
 
     pub fn tolerating(tolerance: Tolerance, size: usize, clock: u64) -> Self {
-        let process = |rank: usize| Process {
-            incarnation: 0,
-            tickets: Holdings::new(
+        let holdings = |rank: usize| {
+            Holdings::new(
                 (Gives::AtCommit, tolerance.clone()),
                 (Rank(rank as u32), Incarnation(0)),
                 size as u32,
                 None,
-            ),
+            )
+        };
+        let process = |rank: usize| Process {
+            incarnation: 0,
+            tickets: AtRanks::new(holdings(rank)),
+            logged: None,
             is_living: true,
             clock,
             list: Vec::new(),
@@ -87,6 +165,40 @@ impl Network {
             to_restore: BTreeMap::new(),
             left: BTreeSet::new(),
             deaths: 0,
+        }
+    }
+
+    /// A job with event loggers beside its ranks. CAUSAL-5
+    pub fn beside_loggers(tolerance: Tolerance, size: usize, clock: u64) -> Self {
+        let mut network = Self::tolerating(tolerance.clone(), size, clock);
+        for (rank, process) in (0..).zip(&mut network.ranks) {
+            let holdings = Holdings::new(
+                (Gives::AtCommit, tolerance.clone()),
+                (Rank(rank), Incarnation(0)),
+                size as u32,
+                None,
+            );
+            let logged = process.logged.insert(Rc::default());
+            let client = LoggerClient::new(logged);
+            process.tickets = AtRanks::beside(holdings, client, JOB);
+        }
+        network
+    }
+
+    pub fn has_loggers(&self) -> bool {
+        self.ranks.iter().any(|process| process.logged.is_some())
+    }
+
+    /// The loggers store the next batches of a rank that are on their way to them.
+    pub fn log(&mut self, rank: usize, batches: usize) {
+        let process = &mut self.ranks[rank];
+        if let Some(logged) = &process.logged {
+            let logged = &mut *logged.borrow_mut();
+            let count = batches.min(logged.on_way.len());
+            logged.stored.extend(logged.on_way.drain(..count));
+        }
+        if process.is_living {
+            process.tickets.poll();
         }
     }
 
@@ -107,8 +219,9 @@ impl Network {
             return;
         }
         process.tickets.matched(Rank(source as u32));
-        let first_clock = process.clock + step / 2;
-        process.clock += step;
+        // What happens behind a checkpoint has later clocks.
+        let first_clock = (process.clock + step / 2).max(process.trimmed + 1);
+        process.clock = (process.clock + step).max(first_clock);
         let end = process.list.last().map_or(0, Stored::end);
         let batch = Stored {
             incarnation: process.incarnation,
@@ -257,8 +370,11 @@ impl Network {
         let process = &mut self.ranks[survivor];
         process.connected[dead] = None;
         process.tickets.fenced(of);
-        let answer = process.tickets.answer(of);
-        process.tickets.note_death(of, Incarnation(incarnation));
+        let answer = process.tickets.holdings.answer(of);
+        process
+            .tickets
+            .holdings
+            .note_death(of, Incarnation(incarnation));
         let dead = &mut self.ranks[dead];
         dead.answers.push((Rank(survivor as u32), answer));
     }
@@ -268,7 +384,7 @@ impl Network {
         if !self.ranks[survivor].is_living {
             return;
         }
-        while let Some((dead, life)) = self.ranks[survivor].tickets.next_restored() {
+        while let Some((dead, life)) = self.ranks[survivor].tickets.holdings.next_restored() {
             // The rank may have died again.
             if life.0 != self.lives_of(dead.index()) {
                 continue;
@@ -307,12 +423,16 @@ impl Network {
         let life = Incarnation(process.incarnation);
         let rank = Rank(rank as u32);
         process.checked = collected.end.0;
-        process.tickets = Holdings::new(
+        let holdings = Holdings::new(
             (Gives::AtCommit, self.tolerance.clone()),
             (rank, life),
             size as u32,
             Some(collected),
         );
+        process.tickets = match &process.logged {
+            Some(logged) => AtRanks::beside(holdings, LoggerClient::new(logged), JOB),
+            None => AtRanks::new(holdings),
+        };
         process.is_living = true;
         process.connected = vec![None; size];
     }
@@ -375,7 +495,7 @@ impl Network {
             let of_dead: Vec<_> = of_dead.map(|((_, dead), held)| (*dead, held)).collect();
             let process = &self.ranks[rank];
             let stable = process.tickets.stable_end().0;
-            for batch in batches_of(&process.tickets.own()) {
+            for batch in batches_of(&process.tickets.holdings.own()) {
                 let living = of_living.iter().filter(|(_, held)| held.contains(&batch));
                 let dead = of_dead.iter().filter(|(dead, held)| {
                     let is_unknown = self.ranks[*dead].awaited.contains(&rank);
@@ -387,7 +507,7 @@ impl Network {
                 let is_held =
                     self.tolerance.domains(holders.iter().copied()) >= self.tolerance.failures();
                 assert!(
-                    is_held || batch.end() > stable,
+                    is_held || batch.end() > stable || batch.end() <= process.logged().0.0,
                     "rank {rank}: {batch:?} is stable, and only {holders:?} hold it"
                 );
             }
@@ -396,7 +516,7 @@ impl Network {
     }
 
     fn held(&self, holder: usize, of: usize) -> Vec<Stored> {
-        let tickets = &self.ranks[holder].tickets;
+        let tickets = &self.ranks[holder].tickets.holdings;
         batches_of_answer(&tickets.answer(Rank(of as u32)))
     }
 
@@ -412,7 +532,7 @@ impl Network {
                 let others = (0..self.size())
                     .filter(|other| self.ranks[*other].is_living && !dying.contains(other));
                 let answers = others.map(|other| {
-                    let tickets = &self.ranks[other].tickets;
+                    let tickets = &self.ranks[other].tickets.holdings;
                     (Rank(other as u32), tickets.answer(Rank(*rank as u32)))
                 });
                 let answers: Vec<_> = answers.collect();
@@ -432,15 +552,17 @@ impl Network {
             let end = process.list.last().map_or(0, Stored::end);
             let tickets = &process.tickets;
             assert_eq!(tickets.stable_end().0, end, "{:?}", tickets.explain());
-            let own = batches_of(&tickets.own());
+            let own = batches_of(&tickets.holdings.own());
             assert!(process.list.ends_with(&own));
-            let is_needed = |batch: &&Stored| batch.clocks.1 > process.trimmed;
+            let (logged, _) = process.logged();
+            let is_needed =
+                |batch: &&Stored| batch.clocks.1 > process.trimmed && batch.end() > logged.0;
             assert!(own.len() >= process.list.iter().filter(is_needed).count());
         }
     }
 
     pub fn held_bytes(&self) -> u64 {
-        let tickets = self.ranks.iter().map(|process| &process.tickets);
+        let tickets = self.ranks.iter().map(|process| &process.tickets.holdings);
         tickets.map(Holdings::held_bytes).sum()
     }
 
@@ -461,14 +583,14 @@ impl Network {
 /// The next life's events from these answers: those of the dead life in order, without a gap, at
 /// least as far as they were stable. TICKET-2, TICKET-3
 fn collected_of<'a>(dead: &Process, answers: impl Iterator<Item = (Rank, &'a [u8])>) -> Collected {
-    let collected = Collected::of(answers).expect("answers are readable");
+    let collected = Collected::behind(dead.logged(), answers).expect("answers are readable");
     let stable = dead.tickets.stable_end();
     assert!(
         collected.end >= stable,
         "stable events are lost: {} of {stable}",
         collected.end
     );
-    assert!(collected.floor <= stable);
+    assert!(collected.floor <= stable.max(dead.logged().0));
     let (floor, end) = (collected.floor.0, collected.end.0);
     let expected = dead.list.iter();
     let expected = expected.filter(|batch| batch.first >= floor && batch.end() <= end);
@@ -478,7 +600,8 @@ fn collected_of<'a>(dead: &Process, answers: impl Iterator<Item = (Rank, &'a [u8
     assert_eq!(collected.holders.len(), expected.len());
     let behind = dead.list.iter().find(|batch| batch.end() > floor);
     assert!(behind.is_none_or(|batch| batch.first == floor));
-    let is_covered = |batch: &Stored| batch.clocks.1 <= dead.trimmed;
+    let (logged, _) = dead.logged();
+    let is_covered = |batch: &Stored| batch.clocks.1 <= dead.trimmed || batch.end() <= logged.0;
     let before = dead.list.iter().filter(|batch| batch.first < floor);
     assert!(before.into_iter().all(is_covered), "the floor is {floor}");
     collected

@@ -4,11 +4,12 @@ use crate::batches::{Stored, batches_of, put, row_of};
 use crate::fixed_seed::cases;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{
     BatchHeader, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX, job_tag,
 };
 use refrain_logging::held::{Batch, Row};
-use refrain_ring::{Clock, Rank};
+use refrain_ring::Rank;
 
 /// Numbers at critical values: small, near 2^32, near 2^64, any.
 fn number() -> impl Strategy<Value = u64> {
@@ -54,7 +55,7 @@ enum Step {
     /// Keeps the batches whose places are set.
     Retain(u64),
     Trim(u64),
-    /// Trims at the clock of a batch.
+    /// Trims behind a batch.
     TrimAt(Index),
 }
 
@@ -67,9 +68,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn trim(row: &mut Row, list: &mut Vec<Stored>, before: u64) {
-    row.trim(Clock(before));
-    list.retain(|batch| batch.clocks.1 > before);
+fn trim(row: &mut Row, list: &mut Vec<Stored>, first: u64) {
+    row.trim(EventIndex(first));
+    list.retain(|batch| batch.end() > first);
 }
 
 fn assert_agrees(row: &Row, list: &[Stored]) {
@@ -100,7 +101,7 @@ proptest! {
                 }
                 Step::Trim(before) => trim(&mut row, &mut list, before),
                 Step::TrimAt(place) if !list.is_empty() => {
-                    let before = place.get(&list).clocks.1;
+                    let before = place.get(&list).end();
                     trim(&mut row, &mut list, before);
                 }
                 Step::TrimAt(_) => {}

@@ -19,6 +19,8 @@ enum Step {
         count: u16,
         payload: Vec<u8>,
     },
+    /// Event loggers, if there are any, store some batches of a rank.
+    Log(u8, usize),
     Tell(u8, usize),
     Deliver(u8, u8),
     /// Pieces of a length are sent and arrive until none is left.
@@ -49,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
     let pair = || any::<(u8, u8)>();
     prop_oneof![
         8 => commit,
+        4 => (any::<u8>(), 1..4usize).prop_map(|(rank, batches)| Step::Log(rank, batches)),
         8 => (any::<u8>(), 1..=40usize).prop_map(|(rank, bytes)| Step::Tell(rank, bytes)),
         12 => pair().prop_map(|(from, to)| Step::Deliver(from, to)),
         3 => (1..=40usize).prop_map(Step::Drain),
@@ -73,6 +76,7 @@ fn happen(network: &mut Network, step: &Step) {
             count,
             payload,
         } => network.commit(of(*rank), of(*source), *step, *count, payload),
+        Step::Log(rank, batches) => network.log(of(*rank), *batches),
         Step::Tell(rank, bytes) => drop(network.tell(of(*rank), *bytes)),
         Step::Deliver(from, to) => drop(network.deliver(of(*from), of(*to))),
         Step::Drain(bytes) => network.drain(*bytes),
@@ -91,7 +95,11 @@ fn happen(network: &mut Network, step: &Step) {
 }
 
 fn run(tolerance: Tolerance, size: usize, clock: u64, steps: &[Step]) {
-    let mut network = Network::tolerating(tolerance, size, clock);
+    play(Network::tolerating(tolerance, size, clock), steps);
+}
+
+fn play(mut network: Network, steps: &[Step]) {
+    let size = network.size();
     for step in steps {
         happen(&mut network, step);
         network.assert_stable_is_held();
@@ -101,10 +109,10 @@ fn run(tolerance: Tolerance, size: usize, clock: u64, steps: &[Step]) {
     network.assert_is_at_rest();
     network.assert_stable_is_held();
     network.assert_stands_deaths();
-    // Without deaths, nothing is held that a checkpoint covers.
+    // Without deaths, nothing is held that a checkpoint covers. What only loggers cover is dropped later.
     (0..size).for_each(|rank| network.trim(rank, 0));
     network.drain(40);
-    if network.deaths == 0 {
+    if network.deaths == 0 && !network.has_loggers() {
         assert_eq!(network.held_bytes(), 0);
     }
 }
@@ -125,6 +133,17 @@ proptest! {
         steps in prop::collection::vec(step(), 1..250),
     ) {
         run(Tolerance::default(), size, begin, &steps);
+    }
+
+    // CAUSAL-5
+    #[test]
+    fn what_loggers_have_no_rank_has_to_hold(
+        (size, failures) in prop_oneof![(3..=5usize, Just(1)), (4..=5usize, Just(2))],
+        begin in begin(),
+        steps in prop::collection::vec(step(), 1..250),
+    ) {
+        let tolerance = Tolerance::new(failures, &[]);
+        play(Network::beside_loggers(tolerance, size, begin), &steps);
     }
 
     // TICKET-1, TICKET-2, TICKET-3, TICKET-4: two deaths at once, and those of sets
@@ -282,6 +301,46 @@ fn a_batch_behind_a_missing_one_does_not_come_back_after_a_checkpoint() {
     network.kill(0);
     network.heal();
     assert_eq!(network.stable_end(0), 2);
+    network.assert_is_at_rest();
+}
+
+/// As before, where event loggers have the second life's events, and no rank does.
+// TICKET-3, CAUSAL-5
+#[test]
+fn a_batch_behind_a_missing_one_does_not_come_back_behind_what_loggers_have() {
+    let mut network = Network::beside_loggers(Tolerance::default(), 3, 0);
+    network.commit(0, 1, 1, 2, BATCH);
+    network.commit(0, 2, 100, 1, BATCH);
+    while network.tell(0, 40) {}
+    while network.deliver(0, 2) {}
+    network.kill(0);
+    network.heal();
+    assert_eq!(network.stable_end(0), 0, "the first batch is lost");
+    network.commit(0, 1, 1, 2, BATCH);
+    network.log(0, 1);
+    assert_eq!(network.stable_end(0), 2);
+    network.kill(0);
+    network.heal();
+    assert_eq!(network.stable_end(0), 2);
+    network.assert_is_at_rest();
+}
+
+/// A second life dies while loggers store what it has taken over: the rest was made by the first life, too.
+// CAUSAL-5
+#[test]
+fn what_a_later_life_has_taken_over_is_not_its_own() {
+    let mut network = Network::beside_loggers(Tolerance::default(), 3, 0);
+    for step in 0..2 {
+        network.commit(0, 1, step, 1, BATCH);
+    }
+    network.drain(40);
+    network.kill(0);
+    network.heal();
+    network.log(0, 1);
+    network.kill(0);
+    network.heal();
+    assert_eq!(network.stable_end(0), 2);
+    network.log(0, 1);
     network.assert_is_at_rest();
 }
 

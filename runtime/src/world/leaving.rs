@@ -5,7 +5,6 @@ use crate::Error;
 use core::time::Duration;
 use refrain_job::control::ControlPlane;
 use refrain_job::control::message::ToLauncher;
-use refrain_logging::held::Row;
 use refrain_ring::Rank;
 use refrain_transport::engine::EngineError;
 use refrain_transport::protocol::Protocol as _;
@@ -89,7 +88,7 @@ impl World {
         let Some(holdings) = self.holdings() else {
             return Ok(());
         };
-        let row = holdings.own();
+        let own = holdings.own_answer();
         let failed = |error: std::io::Error| {
             Error::Config(format!(
                 "leaving the events of this rank with the launcher: {error}"
@@ -97,7 +96,7 @@ impl World {
         };
         let file = memfd_create("refrain-events", MemfdFlags::CLOEXEC);
         let mut file = File::from(file.map_err(|error| failed(error.into()))?);
-        file.write_all(row.as_bytes()).map_err(failed)?;
+        file.write_all(&own).map_err(failed)?;
         self.tell(|control| control.put(&own_events_key(control.rank()), &[], Some(file.as_fd())))
     }
 
@@ -140,9 +139,9 @@ fn own_events_key(rank: Rank) -> String {
     format!("events/{rank}")
 }
 
-/// The events that an earlier life of this rank has left, in batches.
-pub(super) fn read_own_events(control: &mut ControlPlane) -> Result<Vec<Vec<u8>>, Error> {
-    let (rank, job) = (control.rank(), control.job());
+/// The events that an earlier life of this rank has left, as an answer of a rank that holds them.
+pub(super) fn read_own_events(control: &mut ControlPlane) -> Result<Vec<u8>, Error> {
+    let rank = control.rank();
     let (_, file) = control.get(&own_events_key(rank))?;
     let failed = |why: &dyn core::fmt::Display| {
         Error::Config(format!(
@@ -151,9 +150,8 @@ pub(super) fn read_own_events(control: &mut ControlPlane) -> Result<Vec<Vec<u8>>
     };
     let file = File::from(file.ok_or_else(|| failed(&"there is no memory"))?);
     let bytes = file.metadata().map_err(|error| failed(&error))?.len();
-    let mut row = vec![0; bytes as usize];
-    file.read_exact_at(&mut row, 0)
+    let mut own = vec![0; bytes as usize];
+    file.read_exact_at(&mut own, 0)
         .map_err(|error| failed(&error))?;
-    let row = Row::read(&row).map_err(|why| failed(&why))?;
-    Ok(row.batches().map(|batch| batch.sealed(job, rank)).collect())
+    Ok(own)
 }

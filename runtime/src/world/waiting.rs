@@ -69,7 +69,7 @@ impl Patience {
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
             shares_core,
-            has_loggers: events == Ok(EventStore::Loggers),
+            has_loggers: !config.events.shards.is_empty(),
             events_wait: match events {
                 // Another rank may compute for any time.
                 Ok(EventStore::Ranks(_)) => Duration::MAX,

@@ -260,27 +260,14 @@ impl LoggerClient {
         self.client.live()
     }
 
-    /// Loggers need not keep determinants with at most this clock any more. GC-1
-    pub fn trim(&mut self, clock: Clock) {
-        self.ledger.trimmed(self.links.life.rank, clock);
-        let bug = self.links.network.borrow().bug;
-        self.client.trim(match bug {
-            Some(Planted::TrimTooFar) => clock.max(self.newest),
-            _ => clock,
-        });
+    /// As [`LoggerClient::start`], as far as is known.
+    pub fn logged_end(&self) -> EventIndex {
+        self.client.next()
     }
 
-    /// No more commits follow. Returns whether every reachable logger has stored everything; call
-    /// again until it returns true.
-    pub fn leave(&mut self) -> bool {
-        let has_left = self.client.leave();
-        self.note_polled();
-        has_left
-    }
-
-    /// Why the commits under way are not stable; `None` if all are.
-    pub fn explain(&self) -> Option<String> {
-        self.client.explain()
+    /// The life that made the last determinant before [`LoggerClient::start`].
+    pub fn made_by(&self) -> Incarnation {
+        self.client.made_by()
     }
 }
 
@@ -306,5 +293,24 @@ impl Commits for LoggerClient {
 
     fn is_instant(&self) -> bool {
         false
+    }
+
+    fn trim(&mut self, clock: Clock) {
+        self.ledger.trimmed(self.links.life.rank, clock);
+        let bug = self.links.network.borrow().bug;
+        self.client.trim(match bug {
+            Some(Planted::TrimTooFar) => clock.max(self.newest),
+            _ => clock,
+        });
+    }
+
+    fn leave(&mut self) -> bool {
+        let has_left = self.client.leave();
+        self.note_polled();
+        has_left
+    }
+
+    fn explain(&self) -> Option<String> {
+        self.client.explain()
     }
 }

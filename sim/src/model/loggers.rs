@@ -81,11 +81,13 @@ impl LoggerRow {
     /// The answer to a survey; `client/survey.rs` sends the question.
     pub fn row_end(&self) -> LogEnd {
         let row = &self.row;
+        let writer = row.writer_before(row.end).unwrap_or_default();
         LogEnd {
             life: row.last_incarnation(),
             end: row.end,
             clock: row.last_clock,
-            writer: row.writer_before(row.end).unwrap_or_default(),
+            writer,
+            made_by: writer,
         }
     }
 

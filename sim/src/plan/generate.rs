@@ -70,6 +70,7 @@ impl Plan {
             (false, _) => Member::Pessimist,
             (true, _) => Member::PessimistClassic,
         };
+        let needs_loggers_beside = (options.planted).is_some_and(Planted::needs_loggers_beside);
         let lengths = Lengths::new(&mut rng);
         let mut rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
         let groups = add_collectives(&mut chance(6), ranks, &mut rounds, lengths);
@@ -81,7 +82,10 @@ impl Plan {
         let mut plan = Self {
             seed,
             ranks,
-            protocol: options.protocol.unwrap_or(drawn),
+            protocol: options.protocol.unwrap_or(match needs_loggers_beside {
+                true => Member::Causal,
+                false => drawn,
+            }),
             rounds,
             groups,
             scripts: Vec::new(),
@@ -94,6 +98,7 @@ impl Plan {
             whole: None,
             set_of_rank: Vec::new(),
             failures_at_once: 1,
+            has_loggers_beside: false,
             first_clock,
             faults: Vec::new(),
             planted: options.planted,
@@ -103,9 +108,17 @@ impl Plan {
         add_sets(&mut chance(9), &mut plan);
         plan.failures_at_once = chance(10).usize(1..=3);
         plan.fit_tolerance();
+        let has_loggers_beside = needs_loggers_beside || chance(11).u32(0..3) == 0;
+        plan.has_loggers_beside = has_loggers_beside && plan.protocol.carries();
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
+            plan.has_loggers_beside &= !plan.loses_events();
             if let Some(tolerance) = plan.tolerance() {
+                if !plan.has_loggers_beside {
+                    let of_loggers =
+                        |fault: &FaultPlan| matches!(fault.process, Process::Logger(_));
+                    plan.faults.retain(|fault| !of_loggers(fault));
+                }
                 keep_faults_of_few_ranks(&tolerance, &mut plan.faults);
             }
             if plan.loses_events() {
@@ -146,11 +159,10 @@ fn add_sets(rng: &mut Rng, plan: &mut Plan) {
 }
 
 /// Where ranks hold events for each other, most jobs would stop because too many ranks die at once:
-/// keeps the deaths of as many sets, or ranks, and one more. There are no loggers.
+/// keeps the deaths of as many sets, or ranks, and one more.
 fn keep_faults_of_few_ranks(tolerance: &Tolerance, faults: &mut Vec<FaultPlan>) {
     let mut dying = Vec::new();
     faults.retain(|fault| match (fault.process, fault.kind) {
-        (Process::Logger(_), _) => false,
         (Process::Rank(rank), FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Suspect) => {
             let domain = tolerance.domain(rank);
             if !dying.contains(&domain) && dying.len() <= tolerance.failures() {

@@ -231,6 +231,8 @@ pub struct Plan {
     pub set_of_rank: Vec<u32>,
     /// Where ranks hold events: how many ranks, or sets, may be dead at once.
     pub failures_at_once: usize,
+    /// Event loggers have the events that ranks hold, too. CAUSAL-5
+    pub has_loggers_beside: bool,
     /// The first clock of all ranks (to begin near 2^32).
     pub first_clock: u64,
     /// The faults.
@@ -395,6 +397,9 @@ impl fmt::Display for Plan {
         }
         if self.protocol.holds_events_at_ranks() {
             writeln!(f, "  {} deaths at once are survived", self.failures_at_once)?;
+        }
+        if self.has_loggers_beside {
+            writeln!(f, "  loggers have the events, too")?;
         }
         if let Some(planted) = self.planted {
             writeln!(f, "  planted: {planted:?}")?;

@@ -5,11 +5,11 @@ use super::stage::Stage;
 use crate::choices::determinant;
 use crate::happening::{Happening, Life};
 use crate::held::HeldLedger;
-use crate::loggers::LoggerClient;
+use crate::loggers::{JOB, LoggerClient};
 use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex, Match};
-use refrain_logging::held::{Collected, Gives, Holdings, Tolerance};
+use refrain_logging::held::{AtRanks, Collected, Gives, Holdings, Tolerance};
 use refrain_logging::pessimist::Commits;
 use refrain_rank::protocol::Watch;
 use refrain_ring::{Carriage, Clock, Incarnation, Rank};
@@ -202,13 +202,13 @@ pub enum EventStore {
 #[derive(Debug)]
 pub struct HeldStore {
     /// `None`: it has not begun.
-    pub holdings: Option<Holdings>,
+    pub ranks: Option<AtRanks<LoggerClient>>,
+    /// The client of event loggers beside them, until it has begun.
+    pub loggers: Option<Box<LoggerClient>>,
     /// When it gives its batches to others.
     pub gives: Gives,
     /// To how many.
     pub tolerance: Tolerance,
-    /// Ranks of the job.
-    pub ranks: u32,
     /// What a later life has collected.
     pub collected: Option<Collected>,
     /// The oracle's account.
@@ -218,12 +218,12 @@ pub struct HeldStore {
 }
 
 impl HeldStore {
-    fn begun(&self) -> &Holdings {
-        self.holdings.as_ref().expect("it has begun")
+    fn begun(&self) -> &AtRanks<LoggerClient> {
+        self.ranks.as_ref().expect("it has begun")
     }
 
-    fn begun_mut(&mut self) -> &mut Holdings {
-        self.holdings.as_mut().expect("it has begun")
+    fn begun_mut(&mut self) -> &mut AtRanks<LoggerClient> {
+        self.ranks.as_mut().expect("it has begun")
     }
 }
 
@@ -250,10 +250,14 @@ impl EventStore {
     pub fn start(&mut self) -> Option<EventIndex> {
         match self {
             Self::Loggers(client) => client.start(),
-            Self::Ranks(store) => match store.life.incarnation {
-                Incarnation(0) => Some(EventIndex(0)),
-                _ => store.collected.as_ref().map(|collected| collected.end),
-            },
+            Self::Ranks(store) => {
+                // Polls.
+                let logged = store.loggers.as_mut().map(|loggers| loggers.start());
+                match store.life.incarnation {
+                    Incarnation(0) => logged.unwrap_or(Some(EventIndex(0))),
+                    _ => store.collected.as_ref().map(|collected| collected.end),
+                }
+            }
             Self::Explored(events) => Some(events.0.borrow().start),
         }
     }
@@ -270,14 +274,17 @@ impl EventStore {
     pub fn begin(&mut self, ranks: u32) {
         if let Self::Ranks(store) = self {
             let Life { rank, incarnation } = store.life;
-            store.ranks = ranks;
             let collected = store.collected.take();
-            store.holdings = Some(Holdings::new(
+            let holdings = Holdings::new(
                 (store.gives, store.tolerance.clone()),
                 (rank, incarnation),
                 ranks,
                 collected,
-            ));
+            );
+            store.ranks = Some(match store.loggers.take() {
+                Some(loggers) => AtRanks::beside(holdings, *loggers, JOB),
+                None => AtRanks::new(holdings),
+            });
         }
     }
 
@@ -293,6 +300,7 @@ impl EventStore {
     pub fn live(&self) -> usize {
         match self {
             Self::Loggers(client) => client.live(),
+            Self::Ranks(store) if let Some(loggers) = &store.loggers => loggers.live(),
             Self::Ranks(_) | Self::Explored(_) => usize::MAX,
         }
     }
@@ -343,7 +351,7 @@ impl SimCommitments {
 
     /// The events at other ranks, if they are there.
     pub fn held(&mut self) -> Option<&mut Holdings> {
-        self.store.held()?.holdings.as_mut()
+        Some(&mut self.store.held()?.ranks.as_mut()?.holdings)
     }
 
     fn waits_behind_gate(&self) -> bool {
@@ -401,6 +409,7 @@ impl Commits for SimCommitments {
         let waits = self.waits_behind_gate();
         match &mut self.store {
             EventStore::Loggers(client) if !waits => client.poll(),
+            EventStore::Ranks(store) => store.begun_mut().poll(),
             store => store.stable_end(),
         }
     }
@@ -440,9 +449,9 @@ impl Commits for SimCommitments {
         }
     }
 
-    fn may_carry(&self, to: Rank) -> bool {
+    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
         match &self.store {
-            EventStore::Ranks(store) => store.begun().may_carry(to),
+            EventStore::Ranks(store) => store.begun().may_carry(to, has_pending),
             EventStore::Loggers(_) | EventStore::Explored(_) => true,
         }
     }
@@ -474,8 +483,8 @@ impl Commits for SimCommitments {
         let Some(store) = self.store.held() else {
             return;
         };
-        let ranks = if once { store.ranks } else { 0 };
-        let holdings = store.begun_mut();
+        let holdings = &mut store.begun_mut().holdings;
+        let ranks = if once { holdings.size() } else { 0 };
         holdings.carried(to);
         for other in (0..ranks).map(Rank) {
             let carriage = Carriage {
@@ -495,9 +504,9 @@ impl Commits for SimCommitments {
         };
         store.begun_mut().take_carried(from, attachment)?;
         if self.planted == Some(Planted::CarriedForgotten) {
-            store.begun_mut().forget_held(from);
+            store.begun_mut().holdings.forget_held(from);
         }
-        let held = store.begun().held_of(from);
+        let held = store.begun().holdings.held_of(from);
         store.ledger.holds(store.life.rank, from, held.batches());
         Ok(())
     }
@@ -517,7 +526,7 @@ impl Commits for SimCommitments {
             return Err("its events are at loggers");
         };
         store.begun_mut().hear(from, piece)?;
-        let held = store.begun().held_of(from);
+        let held = store.begun().holdings.held_of(from);
         store.ledger.holds(store.life.rank, from, held.batches());
         Ok(())
     }
@@ -528,7 +537,7 @@ impl Commits for SimCommitments {
         let Some(store) = self.store.held().filter(|_| !forgets) else {
             return;
         };
-        let holdings = store.begun_mut();
+        let holdings = &mut store.begun_mut().holdings;
         match keeps_coder {
             true => holdings.fence_with_coder(peer, |holdings| holdings.fenced(peer)),
             false => holdings.fenced(peer),

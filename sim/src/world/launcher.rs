@@ -11,10 +11,7 @@ use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::plan::Process;
 use crate::planted::Planted;
-use crate::recollect::{Remains, image_of};
-use refrain_logging::LeftInLogs;
-use refrain_logging::held::{Answers, Collected};
-use refrain_rank::dead_rank::add_carried;
+use crate::recollect::Remains;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::{Address, Fabric};
 
@@ -305,90 +302,4 @@ impl World<'_> {
             self.plan.ranks,
         )));
     }
-}
-
-impl World<'_> {
-    /// Events that ranks hold for each other: which losses are made good, and which next lives have
-    /// all answers. TICKET-2, TICKET-4
-    pub(super) fn look_after_losses(&mut self) -> Result<(), Breach> {
-        if self.held.is_none() || self.has_stopped {
-            return Ok(());
-        }
-        for rank in self.ranks() {
-            if let RankSlot::Living(process) = &mut self.slots[rank.index()]
-                && let Some(holdings) = process.holdings()
-            {
-                self.losses.joined(rank);
-                while let Some(of) = holdings.next_restored() {
-                    self.losses.restored(rank, of);
-                }
-            }
-        }
-        for rank in self.ranks() {
-            // A life that was replaced and still runs leaves its logs later. FENCE-1
-            let still_runs = self.replaced.iter().any(|old| old.life.rank == rank);
-            if let RankSlot::Returning(collecting) = &mut self.slots[rank.index()]
-                && collecting.joining.events.start().is_none()
-                && !still_runs
-            {
-                self.losses.asked(rank);
-            }
-        }
-        while let Some(Answers { rank, mut held }) = self.losses.next_answers() {
-            let breach = |what| Breach {
-                oracle: "recollect",
-                what,
-            };
-            let forgets = self.plan.planted == Some(Planted::OwnCarriersForgotten);
-            if self.plan.protocol.carries() && !forgets {
-                let mut events = LeftInLogs::default();
-                for remains in &self.remains[rank.index()] {
-                    let added = add_carried(&image_of(remains, None), &mut events);
-                    added.map_err(|error| breach(error.to_string()))?;
-                }
-                held.push((rank, events.answer()));
-            }
-            let answers = held.iter().map(|(holder, bytes)| (*holder, &**bytes));
-            let collected = Collected::of(answers).map_err(|error| breach(error.to_string()))?;
-            let collected = match self.held_percent.filter(|_| self.lossy == Some(rank)) {
-                Some(percent) => cut(collected, percent),
-                None => collected,
-            };
-            if let RankSlot::Returning(collecting) = &mut self.slots[rank.index()] {
-                let joining = &mut collecting.joining;
-                let incarnation = joining.life.incarnation;
-                let bent = self.plan.planted == Some(Planted::TicketsReused);
-                if let Some(store) = joining.events.held() {
-                    let began = store.ledger.began(rank, incarnation, collected.end);
-                    if self.lossy != Some(rank) {
-                        began.map_err(breach)?;
-                    }
-                    store.collected = Some(match bent {
-                        true => Collected {
-                            end: collected.floor,
-                            ..collected
-                        },
-                        false => collected,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The first batches of what was collected, in percent.
-fn cut(collected: Collected, percent: u8) -> Collected {
-    let left = collected.row.count() * usize::from(percent) / 100;
-    let mut cut = Collected {
-        floor: collected.floor,
-        end: collected.floor,
-        ..Collected::default()
-    };
-    for (batch, holders) in collected.row.batches().zip(&collected.holders).take(left) {
-        cut.row.push(&batch);
-        cut.holders.push(holders.clone());
-        cut.end = batch.end();
-    }
-    cut
 }

@@ -17,6 +17,7 @@ mod fabric;
 mod faults;
 mod launcher;
 pub mod log;
+mod losses;
 mod rank;
 mod recovery;
 pub mod room;
@@ -126,7 +127,8 @@ impl<'a> World<'a> {
             .collect();
         let seed = plan.seed ^ 0x10_66_e5;
         let loggers = Loggers::new(plan.loggers, crash_points.clone(), seed, plan.planted);
-        let held = plan.tolerance().map(HeldLedger::new);
+        let beside = plan.has_loggers_beside.then(|| loggers.clone());
+        let held = (plan.tolerance()).map(|tolerance| HeldLedger::new(tolerance, beside));
         let accounts = (loggers.clone(), held.clone());
         let stage = Rc::new(Stage::new(plan.ranks, accounts, is_loud));
         stage.facts.carries.set(plan.protocol.carries());
@@ -227,8 +229,9 @@ impl<'a> World<'a> {
             true => EventStore::Explored(Default::default()),
             false => match (self.plan.protocol.events(), &self.held) {
                 (Store::Ranks(gives), Some(ledger)) => EventStore::Ranks(Box::new(HeldStore {
-                    holdings: None,
-                    ranks: 0,
+                    ranks: None,
+                    loggers: (self.plan.has_loggers_beside)
+                        .then(|| Box::new(self.loggers.connect(life, crash_point.clone()))),
                     gives,
                     tolerance: match self.plan.planted {
                         Some(Planted::HeldByOne) => Tolerance::new(1, &self.plan.set_of_rank),

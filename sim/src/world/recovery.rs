@@ -221,17 +221,24 @@ impl World<'_> {
         let after = saved.beginning.clock;
         let after_checkpoint = (*number > 0).then_some(after);
         let incarnation = collecting.joining.life.incarnation;
-        let batches = match collecting.joining.events.held() {
+        let held = match collecting.joining.events.held() {
             Some(HeldStore {
                 collected: Some(collected),
+                loggers,
                 ..
-            }) => collected.sealed(JOB, rank),
-            // Too few loggers answer: try again later.
-            _ => match loggers.read(rank, incarnation, after) {
-                Ok(batches) => batches,
-                Err(_) => return Ok(false),
-            },
+            }) => Some((collected.sealed(JOB, rank), loggers.is_some())),
+            _ => None,
         };
+        let (held, are_logged) = held.unwrap_or((Vec::new(), true));
+        let mut batches = Vec::new();
+        if are_logged {
+            match loggers.read(rank, incarnation, after) {
+                Ok(logged) => batches = logged,
+                // Too few loggers answer: try again later.
+                Err(_) => return Ok(false),
+            }
+        }
+        batches.extend(held);
         let batches = batches.iter().map(Vec::as_slice);
         let events = determinants(rank, JOB, batches, after_checkpoint);
         let events = events.map_err(|error| breach(&format!("events of rank {rank}: {error}")))?;

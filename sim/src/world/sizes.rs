@@ -151,6 +151,7 @@ impl Size {
             whole: None,
             set_of_rank: Vec::new(),
             failures_at_once: 1,
+            has_loggers_beside: false,
             rounds: Vec::new(),
             groups: vec![
                 (0..self.programs.len() as u32)

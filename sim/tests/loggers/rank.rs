@@ -54,6 +54,7 @@ fn batch_of(life: (Rank, Incarnation), first: EventIndex, clock: u64, rng: &mut 
         job_tag: job_tag(JOB),
         rank: life.0,
         incarnation: life.1,
+        lives_before: 0,
         first,
         count,
         first_clock: Clock(clock),

@@ -32,7 +32,9 @@ pub fn restarting(ranks: u32, max_restarts: u32, steps: &str) -> JobSpec {
             ..JobConfig::default()
         },
         event_loggers: EventLoggerSpec {
-            loggers: Loggers::Running(vec![vec!["unix:/nowhere".parse().unwrap()]]),
+            loggers: Some(Loggers::Running(vec![vec![
+                "unix:/nowhere".parse().unwrap(),
+            ]])),
             ..EventLoggerSpec::default()
         },
         ..spec(ranks, steps)

@@ -7,6 +7,7 @@
 
 mod at_ranks;
 mod batch;
+mod beside_loggers;
 mod chance;
 mod checkpoints;
 mod clocks;

@@ -21,6 +21,7 @@ fn batch(rank: u32, number: u64) -> Vec<u8> {
         job_tag: job_tag(JOB),
         rank: Rank(rank),
         incarnation: Incarnation(0),
+        lives_before: 0,
         first: EventIndex(number * 2),
         count: 2,
         first_clock: Clock(number * 2),

@@ -160,11 +160,17 @@ impl Joining<'_> {
             restore_us: microseconds(self.began.elapsed()),
             ..RecoveryFigures::default()
         };
-        let connected = events::connect(config, membership, member, control.as_deref_mut())?;
+        let after = opened.as_ref().map(|opened| opened.engine.clock);
+        let connecting = events::Connecting {
+            config,
+            membership,
+            after,
+        };
+        let connected = connecting.connect(member, control.as_deref_mut())?;
         let collecting = recorded::Collecting {
             config,
             membership,
-            after: opened.as_ref().map(|opened| opened.engine.clock),
+            after,
         };
         let records = match &connected {
             Some(connected) if self.is_later() => Some(collecting.records(connected)?),

@@ -4,13 +4,10 @@
 use super::Membership;
 use super::events::{Connected, Earlier};
 use crate::Error;
-use core::time::Duration;
-use refrain_eventlog::client::read::{ReadRequest, read_events};
 use refrain_job::config::JobConfig;
 use refrain_job::control::{ControlPlane, News};
 use refrain_job::stderr::report;
 use refrain_logging::LeftInLogs;
-use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorded::recorded_events;
 use refrain_logging::determinant::row::determinants;
 use refrain_rank::dead_rank::{add_carried, open_log};
@@ -29,40 +26,18 @@ pub(super) struct Collecting<'a> {
 }
 
 impl Collecting<'_> {
-    /// All events after the checkpoint, in order, or an error. The connection to the loggers has
-    /// fenced earlier lives. REC-2, EL-5
+    /// All events after the checkpoint, in order, or an error. REC-2, EL-5
     pub(super) fn records(&self, connected: &Connected) -> Result<RecordedEvents, Error> {
-        let rank = self.membership.rank;
+        let (rank, job) = (self.membership.rank, self.membership.job);
         let broken = |error: &dyn core::fmt::Display| {
             Error::Config(format!(
                 "rank {rank} cannot replay, its events cannot be read: {error}"
             ))
         };
-        let job = self.membership.job;
-        let events = match &connected.earlier {
-            Earlier::AtLoggers {
-                loggers,
-                quorum,
-                next,
-                follows,
-            } => {
-                let request = ReadRequest {
-                    job,
-                    rank,
-                    from: EventIndex(0),
-                    after_clock: self.after,
-                    until: *next,
-                    follows: Some(*follows),
-                    quorum: *quorum,
-                    timeout: Duration::from_millis(self.config.events.wait_ms),
-                };
-                let row = read_events(loggers, &request).map_err(|error| broken(&error))?;
-                determinants(rank, job, row.whole_batches(), self.after)
-            }
-            Earlier::Collected(batches) => {
-                determinants(rank, job, batches.iter().map(Vec::as_slice), self.after)
-            }
-        };
+        let Earlier { logged, held } = &connected.earlier;
+        let held = held.iter().map(Vec::as_slice);
+        let batches = logged.whole_batches().chain(held);
+        let events = determinants(rank, job, batches, self.after);
         let events = events.map_err(|error| broken(&error))?;
         recorded_events(&events).map_err(|error| broken(&error))
     }
