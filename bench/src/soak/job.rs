@@ -115,6 +115,14 @@ fn setting(prng: &mut Prng, protocol: Member) -> &'static str {
             "--stable durable",
             "--event-way messages",
         ]),
+        EventStore::Ranks(_) if protocol.takes_loggers() => prng.pick(&[
+            "",
+            "",
+            "--gate-output",
+            "--event-loggers 1",
+            "--event-loggers 2 --event-way messages",
+            "--event-loggers 1 --event-replicas 3 --stable durable",
+        ]),
         EventStore::Ranks(_) | EventStore::Nowhere => prng.pick(&["", "", "--gate-output"]),
     }
 }
