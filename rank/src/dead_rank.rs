@@ -3,7 +3,7 @@
 
 use refrain_logging::LeftInLogs;
 use refrain_logging::image::{LogImage, LogKey, OpenError, RankMemory, ReadFailure, Selection};
-use refrain_ring::{Frontier, Rank, RecordHeader, Ssn, Stream};
+use refrain_ring::{Frontier, Rank, Ssn, Stream};
 use refrain_transport::engine::CARRIER_CONTEXT;
 use refrain_transport::fabric::shm::{self, DeadLogError};
 use std::os::fd::OwnedFd;
@@ -82,7 +82,7 @@ pub fn add_carried(image: &LogImage, events: &mut LeftInLogs) -> Result<(), Carr
         events.begin_log();
         while let Some(record) = records.next()? {
             let (header, payload) = (record.header, record.payload.unwrap_or_default());
-            let carried = match is_carrier(&header) {
+            let carried = match is_carrier(header.context, header.ssn) {
                 true => payload,
                 false => header.detach(payload).2,
             };
@@ -96,6 +96,7 @@ pub fn add_carried(image: &LogImage, events: &mut LeftInLogs) -> Result<(), Carr
     Ok(())
 }
 
-fn is_carrier(header: &RecordHeader) -> bool {
-    header.context == CARRIER_CONTEXT && header.ssn.stream() == Stream::RESULTS
+/// Whether a record with this context and SSN is no message, but carries events. CAUSAL-1
+pub fn is_carrier(context: u32, ssn: Ssn) -> bool {
+    context == CARRIER_CONTEXT && ssn.stream() == Stream::RESULTS
 }

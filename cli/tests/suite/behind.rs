@@ -81,6 +81,8 @@ fn ranks_that_hold_events_are_killed_behind_the_last_fence() {
         6,
         2,
     );
+    // In the logs of other ranks are carriers, too. CAUSAL-1
+    survives(4, "--protocol causal-classic", ("1,2", 2), 0, 4);
 }
 
 #[test]

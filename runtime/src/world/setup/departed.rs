@@ -14,7 +14,7 @@ use refrain_job::control::{ControlPlane, Departed};
 use refrain_logging::assembly::Message;
 use refrain_logging::image::{LogImage, LogKey, ReadFailure};
 use refrain_logging::segment::Channel;
-use refrain_rank::dead_rank::open_log;
+use refrain_rank::dead_rank::{is_carrier, open_log};
 use refrain_rank::previous_logs::ReadAhead;
 use refrain_ring::{
     Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn, Stream,
@@ -208,6 +208,9 @@ impl DepartedPeer {
         for message in &self.ahead.messages {
             next.raise_to(message.ssn.next());
         }
+        // Each rank has left its own events with the launcher. TICKET-2
+        let messages = &mut self.ahead.messages;
+        messages.retain(|message| !is_carrier(message.context, message.ssn));
         Ok(())
     }
 
