@@ -2,6 +2,7 @@
 //! print a line in each round, or diverge in a later life. Or all ranks exchange messages, and do
 //! their work after the last fence.
 
+use refrain::collective::{InPlace, Operator, allreduce};
 use refrain::{Error, World, from, from_any, to};
 use std::fs::File;
 use std::io::Write as _;
@@ -56,9 +57,11 @@ fn print(mut world: World, checkpoint_every: u64) -> Result<(), Error> {
 }
 
 /// All ranks send to all others, receive messages in the order of arrival, and leave the job.
-/// After that each prints lines and writes a file. `FOLDER RANKS TIMES [EVERY]`: the ranks in
+/// After that each prints lines and writes a file. `FOLDER RANKS TIMES [EVERY [HOW]]`: the ranks in
 /// `RANKS` (like `1,3`) kill themselves in between, in `TIMES` lives, when the processes of all
-/// other ranks have ended. `EVERY`: rounds between two checkpoints.
+/// other ranks have ended; if `HOW` is `replaying`, later lives do so before they leave the job.
+/// `EVERY`: rounds between two checkpoints. If `HOW` is `reduced`, ranks only take part in collectives,
+/// whose messages are long.
 fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
     let folder = Path::new(&arguments[0]);
     let victims: Vec<u32> = arguments[1]
@@ -69,14 +72,23 @@ fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
         number(&arguments[2]),
         arguments.get(3).map_or(0, |it| number(it)),
     );
+    let how = arguments.get(4).map_or("", String::as_str);
     let (own, size) = (world.rank().0, world.size());
+    let is_victim = victims.contains(&own);
+    let deaths = folder.join(format!("deaths-{own}"));
     let (mut begin, mut sum) = (0, 0_u64);
     if let Some(mut restored) = world.restored()? {
         (begin, sum) = restored.value(ROUND)?;
     }
     let (mut message, mut room) = (vec![0; 20_000], vec![0; 20_000]);
     for round in begin..ROUNDS {
-        let others = || (0..size).filter(|rank| *rank != own);
+        let is_reduced = how == "reduced";
+        for count in (0..10).filter(|_| is_reduced) {
+            let mut all = [sum % 1000 + u64::from(own) + count; 2048];
+            world.collective(allreduce(world.all(), Operator::Sum, InPlace, &mut all))?;
+            sum += all[all.len() - 1];
+        }
+        let others = || (0..size).filter(|rank| *rank != own && !is_reduced);
         for rank in others() {
             message[..8].copy_from_slice(&(round * 31 + u64::from(own)).to_le_bytes());
             match round % 2 {
@@ -100,25 +112,35 @@ fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
         }
         // What came in which order is to be the same for all.
         world.barrier()?;
+        if is_victim && how == "replaying" && world.incarnation().0 > 0 && round == ROUNDS / 2 {
+            die(&deaths, times);
+        }
         if every > 0 && (round + 1).is_multiple_of(every) {
             world.checkpoint(|image| image.protect_value(ROUND, &(round + 1, sum)))?;
         }
     }
-    let is_victim = victims.contains(&own);
     std::fs::write(
         folder.join(format!("process-{own}")),
         std::process::id().to_string(),
     )
     .expect("a file");
     world.finalize()?;
-    let mut file = File::create(folder.join(format!("out-{own}"))).expect("a file");
+    let file = folder.join(format!("out-{own}"));
+    let first = format!("line 0 of {sum}");
+    // An earlier life may have been killed while it wrote this line.
+    if let Ok(before) = std::fs::read_to_string(&file)
+        && let Some((before, _)) = before.split_once('\n')
+    {
+        assert_eq!(before, first, "the life before got other messages");
+    }
+    let mut file = File::create(file).expect("a file");
     for line in 0..10 {
         println!("rank {own} line {line}");
         writeln!(file, "line {line} of {sum}").expect("a disk");
         if line == 5 && is_victim {
             let others = (0..size).filter(|rank| !victims.contains(rank));
             others.for_each(|rank| wait_for_end(&folder.join(format!("process-{rank}"))));
-            die(&folder.join(format!("deaths-{own}")), times);
+            die(&deaths, times);
         }
     }
     Ok(())

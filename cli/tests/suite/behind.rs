@@ -13,8 +13,8 @@ fn survivor() -> PathBuf {
 }
 
 /// A job whose ranks `victims` die in `times` lives after their finalize; `$` in the options
-/// stands for the folder.
-fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), every: u32) -> Ended {
+/// stands for the folder. `more`: further arguments of the program.
+fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), more: &[&str]) -> Ended {
     let options = options.replace('$', folder.to_str().unwrap());
     let mut command = refrain();
     command
@@ -26,13 +26,14 @@ fn play(folder: &Path, ranks: u32, options: &str, victims: (&str, u32), every: u
         .arg("behind")
         .arg(folder)
         .arg(victims.0)
-        .args([victims.1.to_string(), every.to_string()]);
+        .arg(victims.1.to_string())
+        .args(more);
     Launched::start(&mut command).end()
 }
 
-/// All output and files of the ranks exist, exactly once.
+/// All output and files of the ranks exist, exactly once. Returns the number of deaths.
 #[track_caller]
-fn expect_all(folder: &Path, ranks: u32, ended: Ended, deaths: usize) {
+fn expect_all(folder: &Path, ranks: u32, ended: Ended) -> usize {
     let ended = ended.expect(0);
     let mut lines: Vec<&str> = ended.out.lines().collect();
     lines.sort_unstable();
@@ -49,60 +50,67 @@ fn expect_all(folder: &Path, ranks: u32, ended: Ended, deaths: usize) {
             "{file}"
         );
     }
-    let told = ended.err.matches("was killed by SIGKILL").count();
-    assert_eq!(told, deaths, "{}", ended.err);
+    assert!(!ended.err.contains("panicked"), "{}", ended.err);
+    ended.err.matches("was killed by SIGKILL").count()
 }
 
-fn survives(ranks: u32, options: &str, victims: (&str, u32), every: u32, deaths: usize) {
+#[track_caller]
+fn survives(ranks: u32, options: &str, victims: (&str, u32), more: &[&str], deaths: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let ended = play(folder.path(), ranks, options, victims, every);
-    expect_all(folder.path(), ranks, ended, deaths);
+    let ended = play(folder.path(), ranks, options, victims, more);
+    let told = expect_all(folder.path(), ranks, ended);
+    assert_eq!(told, deaths, "{options}");
 }
 
 // REC-3
 #[test]
 fn a_rank_that_is_killed_when_all_others_have_ended_does_the_rest() {
-    survives(3, "", ("1", 1), 0, 1);
+    survives(3, "", ("1", 1), &[], 1);
 }
 
 // REC-6
 /// Where ranks hold events for each other, each has left its own before the fence. TICKET-2
 #[test]
 fn ranks_that_hold_events_are_killed_behind_the_last_fence() {
-    survives(3, "--protocol ticket", ("0,2", 1), 0, 2);
-    survives(2, "--protocol ticket-classic", ("1", 2), 0, 2);
-    survives(3, "--protocol causal", ("1,2", 2), 0, 4);
+    survives(3, "--protocol ticket", ("0,2", 1), &[], 2);
+    survives(2, "--protocol ticket-classic", ("1", 2), &[], 2);
+    survives(3, "--protocol causal", ("1,2", 2), &[], 4);
     let loggers = "--protocol causal --event-loggers 1";
-    survives(3, loggers, ("1,2", 2), 0, 4);
-    survives(
-        3,
-        &format!("{loggers} --event-way messages"),
-        ("0", 2),
-        6,
-        2,
-    );
+    survives(3, loggers, ("1,2", 2), &[], 4);
+    let messages = format!("{loggers} --event-way messages");
+    survives(3, &messages, ("0", 2), &["6"], 2);
     // In the logs of other ranks are carriers, too. CAUSAL-1
-    survives(4, "--protocol causal-classic", ("1,2", 2), 0, 4);
+    survives(4, "--protocol causal-classic", ("1,2", 2), &[], 4);
 }
 
 #[test]
 fn several_ranks_are_killed_behind_the_last_fence_and_again() {
-    survives(3, "", ("0,2", 2), 0, 4);
+    survives(3, "", ("0,2", 2), &[], 4);
 }
 
 #[test]
 fn all_ranks_are_killed_behind_the_last_fence() {
-    survives(3, "", ("0,1,2", 1), 0, 3);
+    survives(3, "", ("0,1,2", 1), &[], 3);
 }
 
 #[test]
 fn a_checkpoint_shortens_what_is_played_again_behind_the_last_fence() {
-    survives(3, "--checkpoint-dir $", ("0,2", 2), 6, 4);
+    survives(3, "--checkpoint-dir $", ("0,2", 2), &["6"], 4);
 }
 
 // LOG-2
 #[test]
 fn what_peers_have_spilled_is_read_from_their_files() {
     let options = "--log-memory 4M --spill-dir $ --spill-after 1M";
-    survives(3, options, ("1", 2), 0, 2);
+    survives(3, options, ("1", 2), &[], 2);
+}
+
+/// The messages of collectives are freed; their results are read where ranks that have ended kept them.
+// WHOLE-2 WHOLE-5
+#[test]
+fn results_of_collectives_are_left_behind_the_last_fence() {
+    let reduced = &["0", "reduced"];
+    survives(4, "--collectives whole", ("2", 1), reduced, 1);
+    let options = "--collectives whole --collective-failures 2";
+    survives(4, options, ("0,3", 2), reduced, 4);
 }

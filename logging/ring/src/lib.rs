@@ -57,5 +57,5 @@ pub use in_memory::InMemory;
 pub use lent::{LentChunk, LoanEnd};
 pub use reader::{ChannelReader, ReadError, Record};
 pub use region::{Owner, Region};
-pub use shared::{Reference, Referred, SharedPayload};
+pub use shared::{NO_DESTINATION, Reference, Referred, SharedPayload};
 pub use writer::{ChannelLog, Frame, ReserveError};

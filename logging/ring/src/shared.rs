@@ -1,8 +1,8 @@
 //! Payload that records of several channels share: it is written once, and each of these records
 //! holds a [`Reference`] to it in place of the payload. LOG-6
 //!
-//! Shared payload lies in chunks of the same arena, with a chunk header whose destination is the
-//! sender itself. The sequence number in it is never used twice, so a reader recognises a reference
+//! Shared payload lies in chunks of the same arena, with a chunk header whose destination is no
+//! rank. The sequence number in it is never used twice, so a reader recognises a reference
 //! to memory that was freed and used again. A chunk is freed when every channel with a reference
 //! into it needs none of them any more. It never goes to disk.
 
@@ -13,6 +13,9 @@ use crate::{
     RecordHeader, RecordKind, Region, Ssn,
 };
 use std::collections::VecDeque;
+
+/// The destination in the headers of chunks with shared payload: no rank has this number.
+pub const NO_DESTINATION: Rank = Rank(u32::MAX);
 
 /// Where shared payload lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ impl Reference {
         let [magic, sequence, ranks, life] = words;
         magic == CHUNK_MAGIC
             && sequence == self.sequence()
-            && ranks == u64::from(source.0) << 32 | u64::from(source.0)
+            && ranks == u64::from(NO_DESTINATION.0) << 32 | u64::from(source.0)
             && life as u32 == incarnation.0
     }
 
@@ -205,7 +208,7 @@ impl SharedPayload {
         }
         let chunk = arena.take().ok()?;
         let sequence = self.freed + self.chunks.len() as u64;
-        let log = (self.source, self.source, self.incarnation);
+        let log = (self.source, NO_DESTINATION, self.incarnation);
         begin_chunk(arena.region(), arena.offset_of(chunk), sequence, log);
         self.chunks.push_back(SharedChunk {
             chunk,

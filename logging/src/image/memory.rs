@@ -6,7 +6,7 @@ use super::index::{ChunkCopy, CopyPlace};
 use crate::segment::Channel;
 use core::ops::Range;
 use refrain_ring::chunk::CHUNK_HEAD_BYTES;
-use refrain_ring::{CHUNK_BYTES, ChunkId, Incarnation, Rank, Region};
+use refrain_ring::{CHUNK_BYTES, ChunkId, Incarnation, NO_DESTINATION, Rank, Region};
 
 /// The log memory of one life of a rank. The rank must be dead: later writes
 /// would be read as damage, or missed.
@@ -43,7 +43,7 @@ impl RankMemory {
                 continue;
             };
             // Shared payload is read through records that refer to it.
-            let is_shared = header.destination == header.source;
+            let is_shared = header.destination == NO_DESTINATION;
             let is_own = !is_shared
                 && (header.source, header.incarnation) == (self.source, self.incarnation)
                 && header.seal.is_none_or(|seal| seal.job == self.job)

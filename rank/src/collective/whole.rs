@@ -103,6 +103,8 @@ pub struct Whole {
     rank: Rank,
     pub(super) failures: u32,
     is_later_life: bool,
+    /// All ranks have finished all collectives of the job, in some life.
+    all_are_closed: bool,
     groups: BTreeMap<u32, Group>,
     /// By receiver and stream, in the order of messages.
     sent: BTreeMap<(Rank, u16), VecDeque<Sent>>,
@@ -146,6 +148,7 @@ impl Whole {
             rank,
             failures,
             is_later_life,
+            all_are_closed: false,
             groups: part.groups.into_iter().map(group).collect(),
             sent: sent.map(|(to, all)| (to, all.into())).collect(),
             kept: kept
@@ -160,6 +163,14 @@ impl Whole {
             untidy: 0,
             is_saving: false,
         }
+    }
+
+    /// For a later life that begins after the last fence: no rank that has passed it says any more which
+    /// collectives are closed, and all are. WHOLE-3
+    #[must_use]
+    pub fn with_all_closed(mut self) -> Self {
+        self.all_are_closed = true;
+        self
     }
 
     /// The part of a checkpoint that is taken now. No collective is under way. Until the logs of the

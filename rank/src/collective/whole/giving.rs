@@ -1,6 +1,6 @@
 //! Results that this rank gives to those that ask. WHOLE-5
 
-use super::group::names;
+use super::group::{Name, names};
 use super::{Asked, Key, Sent, Whole};
 use crate::collective::CollectiveError;
 use refrain_ring::{Rank, RecordKind, Ssn};
@@ -42,6 +42,7 @@ impl Whole {
                 .collect()
         });
         let (groups, giving, own) = (&self.groups, &mut self.giving, self.rank);
+        let all_are_closed = self.all_are_closed;
         let sent = &self.sent;
         let mut asked = core::mem::take(&mut self.asked);
         asked.retain_mut(|it| {
@@ -54,7 +55,8 @@ impl Whole {
             let Some(group) = groups.get(context) else {
                 return true;
             };
-            if !name.is_before(&group.known_closed) {
+            let is_closed = |name: Name| all_are_closed || name.is_before(&group.known_closed);
+            if !is_closed(*name) {
                 return true;
             }
             // A later life gives the results when it has them itself.
@@ -80,7 +82,7 @@ impl Whole {
                     ahead_bytes += bytes;
                     let is_full =
                         wanted.len() >= AHEAD_RESULTS_MAX || ahead_bytes > AHEAD_BYTES_MAX;
-                    if is_full || !key.name.is_before(&group.known_closed) {
+                    if is_full || !is_closed(key.name) {
                         break;
                     }
                 }

@@ -163,7 +163,7 @@ impl Whole {
     /// Whether all members have finished a collective, in some life.
     pub(in crate::collective) fn is_closed(&self, (context, name): (u32, Name)) -> bool {
         let group = self.groups.get(&context);
-        group.is_some_and(|group| name.is_before(&group.known_closed))
+        self.all_are_closed || group.is_some_and(|group| name.is_before(&group.known_closed))
     }
 
     /// Whether messages of a collective are gone: then only its result is left.

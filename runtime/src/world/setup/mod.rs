@@ -86,7 +86,10 @@ impl World {
         let mut under_way = UnderWay::default();
         if let Some(failures) = config.collectives.whole {
             let is_later_life = membership.incarnation > Incarnation(0);
-            let whole = Whole::new(membership.rank, failures, is_later_life, world.whole);
+            let mut whole = Whole::new(membership.rank, failures, is_later_life, world.whole);
+            if control.as_ref().is_some_and(ControlPlane::is_alone) {
+                whole = whole.with_all_closed();
+            }
             under_way = under_way.with_whole(whole);
         }
         let mut world = Self {
