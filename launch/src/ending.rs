@@ -223,6 +223,9 @@ impl Job {
             let late = Outcome::new(verdict.status, Some(failure));
             self.late.get_or_insert(late);
         }
+        if self.past_last_fence {
+            self.give_up_set(rank);
+        }
     }
 
     /// Ends a job whose ranks wait for an event that cannot occur.

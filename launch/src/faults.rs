@@ -12,7 +12,6 @@ use super::recoveries::Shot;
 use super::restarts::Departure;
 use super::verdict::{Cause, Membership};
 use refrain_job::JobError;
-use refrain_ring::Rank;
 use rustix::process::Signal;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -145,20 +144,7 @@ impl Job {
         process.end.is_none() && (!has_left || comes_again())
     }
 
-    /// A rank has died: the others of its set go back to their checkpoints, too. SET-4
-    pub(super) fn take_set_along(&mut self, rank: usize) {
-        let of = Rank(rank as u32);
-        self.rounds.died(of);
-        for member in self.rounds.members(of) {
-            let member = member.index();
-            let (process, lives) = (&self.ranks[member], &self.lives[member]);
-            if member != rank && process.end.is_none() && lives.shot.is_none() {
-                self.shoot(member, Cause::WithItsSet);
-            }
-        }
-    }
-
-    fn shoot(&mut self, rank: usize, cause: Cause) {
+    pub(super) fn shoot(&mut self, rank: usize, cause: Cause) {
         let at = Instant::now();
         if self.signal_life(rank, Signal::KILL) {
             self.lives[rank].shot = Some(Shot { at, cause });

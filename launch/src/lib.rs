@@ -24,6 +24,7 @@
 //! | `fencing` | waits until killed processes have ended |
 //! | `restarts` | which ranks are restarted, and when; pure |
 //! | `replacement` | fences a dead rank, restarts it, informs the others |
+//! | `going_back` | the other members of a dead rank's correlated set |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
 //! | `sets` | correlated sets |
@@ -55,6 +56,7 @@ mod error;
 mod fault_plan;
 mod faults;
 mod fencing;
+mod going_back;
 mod hosts;
 mod job_folder;
 mod key_values;

@@ -31,6 +31,10 @@ pub struct Lives {
     pub repeated_deaths: u32,
     /// The rank is dead, and its next life is still to be started.
     pub pending: Option<Pending>,
+    /// The number of the last fence, if this life has reached it after all ranks had passed it. SET-5
+    pub leaves_by: Option<u64>,
+    /// The rank has died after the last fence, and is not restarted.
+    pub is_given_up: bool,
     /// When this life was started.
     pub started: Instant,
     /// This life has read all that it needs of the memory of earlier lives.
@@ -65,6 +69,8 @@ impl Lives {
             replay: None,
             repeated_deaths: 0,
             pending: None,
+            leaves_by: None,
+            is_given_up: false,
             started: Instant::now(),
             has_begun: true,
             segment: None,
@@ -146,6 +152,7 @@ impl Lives {
         self.has_address = false;
         self.kill_at_clock = None;
         self.shot = None;
+        self.leaves_by = None;
     }
 
     /// Whether this life was killed because another rank of its set had died. SET-4

@@ -16,7 +16,7 @@ pub struct Recovery {
     pub rank: u32,
     /// The incarnation that ended; the next incarnation recovered.
     pub incarnation: u32,
-    /// The signal that ended the life.
+    /// The signal that ended the life; 0: it had ended well, and went back with its set.
     pub signal: i32,
     /// Why the signal was sent.
     pub cause: Cause,
@@ -108,7 +108,7 @@ impl Recoveries {
         });
         let signal = match end {
             End::Killed(signal) => signal,
-            End::Exited(status) => status - 128,
+            End::Exited(status) => (status - 128).max(0),
         };
         self.open[rank] = Some(Open {
             recovery: Recovery {
@@ -178,10 +178,13 @@ impl Recovery {
         } else {
             ", "
         };
+        let what = match self.signal {
+            0 => "had ended and is started again".to_owned(),
+            signal => End::Killed(signal).to_string(),
+        };
         format!(
-            "rank {} {} (incarnation {}{comma}{})",
+            "rank {} {what} (incarnation {}{comma}{})",
             self.rank,
-            End::Killed(self.signal),
             self.incarnation,
             self.cause.by()
         )

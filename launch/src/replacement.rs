@@ -34,12 +34,14 @@ impl Job {
                 "rank {full} had no room left for what recoveries need, and the job has gone on unprotected since"
             )),
         };
-        if protected.is_ok() && lives.goes_back_with_set() {
+        let departure = self.departure(rank);
+        let can_go_back = protected.is_ok() && !matches!(departure, Departure::Without(_));
+        if can_go_back && lives.goes_back_with_set() {
             return RestartDecision::Again;
         }
         let sequel = lives.allowance.decide(
             process.true_end(end),
-            self.departure(rank),
+            departure,
             lives.has_caught_up,
             protected,
         );
@@ -77,12 +79,8 @@ impl Job {
             (true, Placement::Remote(_)) => Departure::Without(
                 "in a job over several hosts the logs of ranks that have left cannot be read",
             ),
-            (true, Placement::Local(_))
-                if self.rounds.goes_back_to(Rank(rank as u32)).is_some() =>
-            {
-                Departure::Without(
-                    "after the last fence the other ranks of its set cannot go back with it",
-                )
+            (true, Placement::Local(_)) if self.is_set_given_up(rank) => {
+                Departure::Without("another rank of its set was killed and is not restarted")
             }
             (true, Placement::Local(_)) => {
                 match others.all(|it| self.lives[it].last_log().is_some()) {
@@ -154,13 +152,6 @@ impl Job {
         if wait.is_zero() && self.has_whole_set_ended(rank) {
             self.start_next(rank);
         }
-    }
-
-    /// Whether no earlier life of any rank of this rank's set runs: the next lives must not meet one.
-    /// SET-4
-    fn has_whole_set_ended(&self, rank: usize) -> bool {
-        let mut members = self.rounds.members(Rank(rank as u32)).into_iter();
-        members.all(|member| self.lives[member.index()].shot.is_none())
     }
 
     /// More ranks are gone at once than the protocol survives. TICKET-4
@@ -302,17 +293,25 @@ impl Job {
             self.tell(rank, &ToRank::Remains(incarnation), Some(memory));
         }
         if self.past_last_fence {
-            return self.hand_over_logs(rank);
+            self.hand_over_logs(rank);
         }
         for other in after_welcome(&self.peer_states(), rank) {
             self.tell_up(rank, other);
         }
     }
 
-    /// Passes the logs of all other ranks to a rank that meets none of them. REC-3
+    /// Whether a life of `rank` communicates with `other`: after the last fence only with its set. SET-5
+    fn meets(&self, rank: usize, other: usize) -> bool {
+        let set = || self.rounds.members(Rank(rank as u32));
+        !self.past_last_fence || set().contains(&Rank(other as u32))
+    }
+
+    /// Passes the logs of all ranks that it does not meet to a rank. REC-3
     fn hand_over_logs(&mut self, rank: usize) {
         for other in (0..self.ranks.len()).filter(|other| *other != rank) {
-            if let Some((incarnation, memory)) = self.lives[other].last_log() {
+            if !self.meets(rank, other)
+                && let Some((incarnation, memory)) = self.lives[other].last_log()
+            {
                 let departed = ToRank::Departed {
                     rank: other as u32,
                     incarnation,
@@ -328,7 +327,8 @@ impl Job {
             .key_values
             .entry(&address_key(rank))
             .and_then(|entry| entry.memory.clone());
-        let is_kept = self.restarts_ranks();
+        // The log of the life that passed the last fence is whole, and other ranks may need it.
+        let is_kept = self.restarts_ranks() && !self.past_last_fence;
         self.lives[rank].put_address(segment.filter(|_| is_kept));
         // Also when the address is put again: then with the part for other hosts.
         for (who, of) in after_address(&self.peer_states(), rank) {
@@ -337,7 +337,8 @@ impl Job {
     }
 
     fn tell_up(&mut self, who: usize, of: usize) {
-        let Some(entry) = self.key_values.entry(&address_key(of)).cloned() else {
+        let entry = self.key_values.entry(&address_key(of)).cloned();
+        let Some(entry) = entry.filter(|_| self.meets(who, of)) else {
             return;
         };
         let up = ToRank::Up {

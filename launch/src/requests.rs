@@ -259,6 +259,9 @@ impl Job {
         let lives = |rank: usize| !ranks[rank].has_ended() && all[rank].shot.is_none();
         match self.key_values.fence(rank, generation, last, lives)? {
             Fencing::Waits => Ok(()),
+            Fencing::HasPassed if last && self.past_last_fence => {
+                self.leave_with_set(rank, generation)
+            }
             Fencing::HasPassed => {
                 if last {
                     self.ranks[rank].membership = Membership::Left;
@@ -289,7 +292,7 @@ impl Job {
         self.answer(rank, &answer, memory)
     }
 
-    fn answer(
+    pub(super) fn answer(
         &mut self,
         rank: usize,
         answer: &ToRank,

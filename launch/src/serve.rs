@@ -213,9 +213,17 @@ impl Job {
         }
         self.judge(&judged);
         for (rank, end) in again {
-            if self.is_running() {
-                self.take_set_along(rank);
-                self.start_again(rank, end);
+            // Another one of its set, which ended at the same time, may not be restarted.
+            match self.decide(rank, end) {
+                RestartDecision::Again if self.is_running() => {
+                    let ended = self.take_set_along(rank);
+                    self.start_again(rank, end);
+                    for (member, end) in ended {
+                        self.start_again(member, end);
+                    }
+                }
+                RestartDecision::Noted(why) => self.note_late(rank, end, &why),
+                _ => {}
             }
         }
     }

@@ -113,4 +113,72 @@ fn results_of_collectives_are_left_behind_the_last_fence() {
     survives(4, "--collectives whole", ("2", 1), reduced, 1);
     let options = "--collectives whole --collective-failures 2";
     survives(4, options, ("0,3", 2), reduced, 4);
+    let options = format!("{options} --sets 2");
+    survives(4, &options, ("2", 2), reduced, 2);
+    survives(4, &options, ("1,3", 1), reduced, 2);
+}
+
+/// Members that have ended begin again, too: what they sent to the dead one is in no log. Their output is
+/// not shown again.
+// SET-4 SET-5
+#[test]
+fn a_set_goes_back_behind_the_last_fence() {
+    for protocol in ["pessimist", "ticket", "causal"] {
+        for (more, arguments) in [
+            ("", &[][..]),
+            ("--checkpoint-dir $", &["6"]),
+            ("--gate-output", &[]),
+            ("--fabric ofi:tcp", &[]),
+            ("--log-memory 4M --spill-dir $ --spill-after 1M", &[]),
+        ] {
+            let options = format!("--protocol {protocol} --sets 2 {more}");
+            survives(5, &options, ("1", 2), arguments, 2);
+        }
+        let options = format!("--protocol {protocol} --sets 2");
+        survives(4, &options, ("0,2", 2), &[], 4);
+    }
+    let loggers = "--protocol causal --event-loggers 1 --sets 2";
+    survives(4, loggers, ("1", 2), &["6"], 2);
+    survives(3, "--sets host", ("1", 2), &[], 2);
+    // A rank that is in no set with others meets none.
+    survives(3, "--sets 2", ("2", 2), &[], 2);
+}
+
+/// The launcher kills members that work or replay, and those that die by themselves at the same time.
+// SET-5 REC-6
+#[test]
+fn members_of_a_set_are_killed_together_behind_the_last_fence() {
+    for (victims, more) in [(("0,1,2,3", 2), &[][..]), (("1,2", 3), &["0", "replaying"])] {
+        for options in [
+            "--sets 2",
+            "--sets host",
+            "--sets 2 --protocol ticket",
+            "--sets 2 --protocol causal",
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = &format!("--max-restarts 100 {options}");
+            let ended = play(folder.path(), 4, options, victims, more);
+            let deaths = expect_all(folder.path(), 4, ended);
+            assert!(deaths >= 6, "{options}: {deaths}");
+        }
+    }
+}
+
+/// A rank that is not restarted ends the replay of its set, and no other rank.
+// SET-5
+#[test]
+fn a_set_without_restarts_left_is_given_up_behind_the_last_fence() {
+    for (times, how) in [(2, ""), (3, "replaying")] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = "--sets 2 --max-restarts 1";
+        let ended = play(folder.path(), 4, options, ("1", times), &["0", how]).expect(137);
+        let lines = |rank| ended.out.matches(&format!("rank {rank} line")).count();
+        assert_eq!([0, 1, 2, 3].map(lines), [10, 6, 10, 10], "{ended:?}");
+        let why = "rank 1 was killed by SIGKILL";
+        assert!(ended.err.contains(why), "{ended:?}");
+        assert!(
+            ended.err.contains("it is not restarted: the limit"),
+            "{ended:?}"
+        );
+    }
 }

@@ -288,8 +288,8 @@ pub enum ToRank {
         /// The checkpoint with which this life begins; 0: the beginning of the program. Later ones are
         /// void, since not all members of the set have theirs. `None`: its newest. SET-4
         begins_with: Option<u64>,
-        /// All ranks have passed the last fence. This later life connects to no peer: it reads the
-        /// messages to it from the peers' logs ([`ToRank::Departed`]).
+        /// All ranks have passed the last fence. This later life connects to no peer outside of its
+        /// set: it reads their messages to it from their logs ([`ToRank::Departed`]).
         alone: bool,
     },
     /// The log memory of a rank that has passed the last fence is passed with this message: one

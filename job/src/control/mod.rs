@@ -373,18 +373,18 @@ impl ControlPlane {
         self.begins_with
     }
 
-    /// Whether all ranks have passed the last fence: this later life connects to no peer.
+    /// Whether all ranks have passed the last fence: this later life connects to no peer outside of
+    /// its set.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// The logs of all peers, for a life that is alone. Blocks until all have arrived.
+    /// The logs of `peers` peers, for a life that is alone. Blocks until all have arrived.
     ///
     /// # Errors
     /// The job is being ended, or the launcher is gone.
-    pub fn departed(&mut self) -> Result<Vec<Departed>, JobError> {
+    pub fn departed(&mut self, peers: usize) -> Result<Vec<Departed>, JobError> {
         const ATTEMPTED: &str = "waiting for the logs of ranks that have left";
-        let peers = self.size as usize - 1;
         let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
         loop {
             if let Some((message, _)) = self.take(ATTEMPTED)? {

@@ -49,6 +49,26 @@ fn a_recovery_is_one_line_with_its_figures() {
     );
 }
 
+// SET-5
+#[test]
+fn a_rank_that_had_ended_was_not_killed() {
+    let now = Instant::now();
+    let mut recoveries = Recoveries::new(1);
+    let death = Death {
+        incarnation: 0,
+        end: End::Exited(0),
+        cause: Cause::WithItsSet,
+        killed: Some(now),
+        noticed: now,
+    };
+    recoveries.started(0, death, now);
+    assert_eq!(
+        recoveries.take_all()[0].to_string(),
+        "rank 0 had ended and is started again (incarnation 0, to go back with its set); \
+         no later incarnation continued"
+    );
+}
+
 // REC-6
 #[test]
 fn a_death_in_between_ends_the_one_and_begins_another() {

@@ -18,6 +18,9 @@ pub(super) enum Reach {
     Far,
     /// Shared memory for ranks of this host, a network fabric for all others.
     Mixed,
+    /// Shared memory for the members of the rank's set, which have the same launcher on the same host.
+    /// No other rank is reached.
+    Set,
     /// No other rank is reached.
     None,
 }
@@ -80,6 +83,7 @@ impl Peers {
         let far = || (!published.card.far.is_empty()).then(|| bare(&published.card.far));
         match self.reach {
             Reach::None => Ok(None),
+            Reach::Set => Ok(Some(mixed::join(Some(published.near.clone()), None))),
             Reach::Near if is_near => Ok(Some(published.near.clone())),
             Reach::Near => Err(refused(rank, STRANGER.into())),
             Reach::Far => Ok(far()),

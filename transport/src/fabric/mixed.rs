@@ -23,6 +23,7 @@ use crate::gate::Pass;
 use address::Pair;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use std::borrow::Cow;
 
 /// While the near side is busy, one of this many polls includes the far side.
 const NEAR_POLLS_MAX: u32 = 4;
@@ -64,6 +65,13 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
             near_polls: 0,
             slice: SLICE_MIN,
         }
+    }
+
+    /// As another fabric is named.
+    #[must_use]
+    pub fn with_name(mut self, name: Cow<'static, str>) -> Self {
+        self.attributes.name = name;
+        self
     }
 
     /// The fabric to peers on other hosts.

@@ -40,7 +40,7 @@ pub(super) struct DepartedPeers {
     rank: Rank,
     /// This rank's log memory.
     region: Region,
-    /// By rank; `None` for this rank.
+    /// By rank; `None` for this rank and the members of its set.
     peers: Vec<Option<DepartedPeer>>,
     /// Answers in the place of the peers.
     answers: VecDeque<(Rank, Control)>,
@@ -72,15 +72,16 @@ struct DepartedPeer {
 pub(super) struct Collected(Vec<Option<DepartedPeer>>);
 
 impl Collected {
-    /// Opens the logs that the launcher holds. `sent_before`: by rank, the first message of each
-    /// stream that this life sends.
+    /// Opens the logs that the launcher holds, of all but the other `members` of this rank's set.
+    /// `sent_before`: by rank, the first message of each stream that this life sends.
     pub(super) fn of(
         control: &mut ControlPlane,
         config: &JobConfig,
         membership: &Membership,
         sent_before: Option<&[Frontier]>,
+        members: &[Rank],
     ) -> Result<Self, Error> {
-        let departed = control.departed()?;
+        let departed = control.departed(membership.size as usize - 1 - members.len())?;
         let folder = config.spill_dir.as_ref().map(Path::new);
         let own = control.remains()?;
         let mut peers: Vec<Option<DepartedPeer>> = (0..membership.size).map(|_| None).collect();

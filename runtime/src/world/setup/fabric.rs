@@ -7,6 +7,7 @@
 //! if it has one). The address of the fabric between hosts is published under `far/RANK`.
 
 use super::Membership;
+use super::departed::DepartedPeers;
 use super::explain::explain;
 use super::neighbours::{Greetings, Neighbours, greetings};
 use crate::Error;
@@ -19,7 +20,7 @@ use refrain_job::control::business_card::BusinessCard;
 use refrain_job::control::host::HostIdentity;
 use refrain_job::stderr::report;
 use refrain_ring::{Incarnation, Rank, Region};
-use refrain_transport::fabric::mixed::{Mixed, Side};
+use refrain_transport::fabric::mixed::{self, Mixed, Side};
 use refrain_transport::fabric::network::{MessageEndpoint, Network, NetworkOptions, Overrides};
 use refrain_transport::fabric::ofi::{Ofi, OfiOptions};
 use refrain_transport::fabric::shm::Shm;
@@ -94,7 +95,7 @@ impl Making<'_> {
     }
 
     fn make_shm(mut self, shm: Shm) -> Result<Made, Error> {
-        let (host, published) = self.introduce(&shm.address(), Vec::new())?;
+        let (host, published) = self.introduce_to_all(&shm.address(), Vec::new())?;
         let neighbours = self.neighbours(host, &published);
         if let Some(stranger) = neighbours.stranger_to(self.membership.rank) {
             let reason = STRANGER.into();
@@ -126,7 +127,7 @@ impl Making<'_> {
             bytes: Vec::new(),
             memory: shm.address().memory,
         };
-        let (host, published) = self.introduce(&log, network.address().bytes)?;
+        let (host, published) = self.introduce_to_all(&log, network.address().bytes)?;
         let reach = Reach::Far;
         let peers = Peers { host, reach };
         self.explain(&self.neighbours(host, &published), None);
@@ -141,7 +142,7 @@ impl Making<'_> {
 
     fn make_auto(mut self, shm: Shm) -> Result<Made, Error> {
         let near = shm.address();
-        let (host, published) = self.introduce(&near, Vec::new())?;
+        let (host, published) = self.introduce_to_all(&near, Vec::new())?;
         let neighbours = self.neighbours(host, &published);
         // All ranks see the same hosts, so all take the same branch here.
         if neighbours.stranger_to(self.membership.rank).is_none() {
@@ -210,6 +211,35 @@ impl Making<'_> {
             peers,
             to_connect,
         })
+    }
+
+    /// Shared memory to the other members of this rank's set, the logs of all other ranks. SET-5
+    pub(super) fn make_with_set(
+        mut self,
+        shm: Shm,
+        (departed, to_connect): (DepartedPeers, Vec<(Rank, Incarnation, Address)>),
+        members: &[Rank],
+    ) -> Result<Made, Error> {
+        let (host, published) = self.introduce(&shm.address(), Vec::new(), members)?;
+        let reach = Reach::Set;
+        let peers = Peers { host, reach };
+        let side = |rank| match members.contains(&Rank(rank)) {
+            true => Side::Near,
+            false => Side::Far,
+        };
+        let sides = (0..self.membership.size).map(side).collect();
+        let name = departed.attributes().name.clone();
+        let mut made = self.connect(
+            Box::new(Mixed::new(shm, departed, sides).with_name(name)),
+            peers,
+            &published,
+        )?;
+        let departed = to_connect.into_iter().map(|(rank, incarnation, address)| {
+            let address = mixed::join(None, Some(address));
+            (rank, incarnation, address)
+        });
+        made.to_connect.extend(departed);
+        Ok(made)
     }
 
     fn connect(
@@ -328,22 +358,31 @@ impl Making<'_> {
     }
 
     /// Publishes this rank's card, and reads the cards of all other ranks.
-    fn introduce(
+    fn introduce_to_all(
         &mut self,
         near: &Address,
         far: Vec<u8>,
     ) -> Result<(HostIdentity, Vec<(Rank, Published)>), Error> {
         let own = self.membership.rank;
+        let ranks = (0..self.membership.size).map(Rank);
+        let others: Vec<_> = ranks.filter(|rank| *rank != own).collect();
+        self.introduce(near, far, &others)
+    }
+
+    /// Publishes this rank's card, and reads the cards of these ranks.
+    fn introduce(
+        &mut self,
+        near: &Address,
+        far: Vec<u8>,
+        others: &[Rank],
+    ) -> Result<(HostIdentity, Vec<(Rank, Published)>), Error> {
         let host = HostIdentity::of_this_process()?;
         self.publish(host, near, far)?;
-        let mut published = Vec::with_capacity(self.membership.size as usize);
-        for rank in (0..self.membership.size)
-            .map(Rank)
-            .filter(|rank| *rank != own)
-        {
+        let mut published = Vec::with_capacity(others.len());
+        for rank in others {
             // For a dead rank, this is the card of its next life.
-            let (bytes, memory) = self.control.get(&address_key(rank))?;
-            published.push((rank, Published::read(rank, &bytes, memory)?));
+            let (bytes, memory) = self.control.get(&address_key(*rank))?;
+            published.push((*rank, Published::read(*rank, &bytes, memory)?));
         }
         Ok((host, published))
     }

@@ -228,7 +228,7 @@ impl Joining<'_> {
     }
 
     /// The means of a life whose peers have all passed the last fence: it sends no messages to
-    /// them. REC-3
+    /// them. REC-3. It meets the members of its set, which replay, too. SET-5
     fn means_alone(
         &self,
         member: Member,
@@ -237,7 +237,8 @@ impl Joining<'_> {
     ) -> Result<Means, Error> {
         let (config, membership) = (self.config, self.membership);
         let sent_before = found.opened.as_ref().map(|opened| &*opened.engine.next);
-        let collected = Collected::of(control, config, membership, sent_before)?;
+        let members: Vec<Rank> = self.members().collect();
+        let collected = Collected::of(control, config, membership, sent_before, &members)?;
         let (shm, arena, size) = self.memory(member)?;
         let mut attributes = shm.attributes().clone();
         if !matches!(FabricChoice::parse(&config.fabric)?, FabricChoice::Auto) {
@@ -246,12 +247,19 @@ impl Joining<'_> {
         }
         let region = arena.region().clone();
         let events_wait = Duration::from_millis(config.events.wait_ms);
-        let (fabric, to_connect) = collected.fabric(membership, attributes, region, events_wait);
-        Ok(Means {
-            arena,
-            size,
-            made: Made::alone(fabric, to_connect)?,
-        })
+        let (departed, to_connect) = collected.fabric(membership, attributes, region, events_wait);
+        let made = match members.is_empty() {
+            true => Made::alone(departed, to_connect)?,
+            false => Making {
+                config,
+                membership,
+                control,
+                region: arena.region(),
+                window_bytes: size.window_bytes,
+            }
+            .make_with_set(shm, (departed, to_connect), &members)?,
+        };
+        Ok(Means { arena, size, made })
     }
 
     fn means(&self, member: Member, control: Option<&mut ControlPlane>) -> Result<Means, Error> {
