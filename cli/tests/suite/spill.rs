@@ -194,6 +194,20 @@ fn a_job_whose_log_is_full_continues_unprotected() {
     }
 }
 
+/// LOG-7 REC-3: a receiver that died gets its messages from the disk although the log has filled
+/// memory and disk meanwhile.
+#[test]
+fn a_full_log_is_recalled_before_the_job_continues_unprotected() {
+    for number in [100, 150, 200] {
+        let options = format!(
+            "-n 2 --no-prefix --protocol pessimist --log-memory 4M --log-disk 16M --kill 1@clock={number}"
+        );
+        let ended = run(&mut job(&options, "flood=2000")).expect(0);
+        assert!(ended.err.contains("incarnation 1 continues"), "{ended:?}");
+        assert_eq!(ended.err.matches("UNPROTECTED").count(), 1, "{ended:?}");
+    }
+}
+
 /// LOG-7: the same where ranks hold events for each other, and have no room for more.
 #[test]
 fn a_job_without_room_for_events_continues_unprotected() {

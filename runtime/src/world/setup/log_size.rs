@@ -98,16 +98,19 @@ pub(super) fn spills(config: &JobConfig, membership: &Membership, budget: u64) -
 }
 
 fn spilled_bytes_min(peers: u64, is_survived: bool) -> u64 {
-    (2 * peers + u64::from(is_survived)) * CHUNK_BYTES as u64
+    2 * peers * CHUNK_BYTES as u64 + recalled_bytes(is_survived)
+}
+
+/// Memory that no window has. If ranks are restarted (`is_survived`), a log is also recalled from
+/// disk: the chunk that is read, and the next. All windows may be in use then, with messages that a
+/// full disk does not take. REC-3, LOG-3
+fn recalled_bytes(is_survived: bool) -> u64 {
+    2 * u64::from(is_survived) * CHUNK_BYTES as u64
 }
 
 /// Sizes with a disk. Memory then holds only chunks that receivers have not consumed or disks have
 /// not written. The windows of all channels together fit into it, so that no channel waits for
-/// memory that another receiver holds.
-///
-/// If ranks are restarted (`is_survived`), a log is also recalled from disk. Its channel then has
-/// one chunk that is being written, and needs two for recalled messages: the one that is read, and
-/// the next. Meanwhile receivers may hold two chunks of every other channel. REC-3, LOG-3
+/// memory that another receiver holds, beside what is [recalled](recalled_bytes).
 ///
 /// Payload for several channels cannot go to disk, so none is shared.
 fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, Error> {
@@ -120,7 +123,7 @@ fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, E
     }
     Ok(LogSize {
         log_bytes: budget,
-        window_bytes: budget / peers / chunk * chunk,
+        window_bytes: (budget - recalled_bytes(is_survived)) / peers / chunk * chunk,
         shared_bytes: 0,
     })
 }
@@ -129,19 +132,19 @@ fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<LogSize, E
 mod tests {
     use super::*;
 
-    /// With any number of peers, the minimum leaves three chunks for the channel that is recalled,
-    /// while all other channels hold their windows. LOG-3, REC-3
+    /// With any number of peers, two chunks are left for what is recalled while all channels hold
+    /// their windows: of a log that is full on disk, too, none goes back. LOG-3, REC-3
     #[test]
     fn a_log_that_comes_back_from_disk_has_room_beside_all_others() {
         let chunk = CHUNK_BYTES as u64;
         for peers in 1..40 {
-            let least = (2 * peers + 1) * chunk;
+            let least = (2 * peers + 2) * chunk;
             assert!(spilled_size(least - 1, peers, true).is_err());
-            for budget in (2 * peers + 1..8 * peers).map(|chunks| chunks * chunk) {
+            for budget in (2 * peers + 2..8 * peers).map(|chunks| chunks * chunk) {
                 let size = spilled_size(budget, peers, true).expect("enough");
                 assert!(size.window_bytes >= 2 * chunk);
-                let others = (peers - 1) * size.window_bytes;
-                assert!(others + 3 * chunk <= budget, "{peers} {budget}");
+                let windows = peers * size.window_bytes;
+                assert!(windows + 2 * chunk <= budget, "{peers} {budget}");
             }
             // Without restarts the log is read only after the job: two chunks a channel are enough.
             assert!(spilled_size(2 * peers * chunk, peers, false).is_ok());
