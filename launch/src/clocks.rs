@@ -46,19 +46,21 @@ pub fn add(part: &mut HostPart) -> Result<(), JobError> {
             return Ok(());
         }
     };
-    let mut given = setup.environment.iter().rev();
-    let before = given
-        .find(|(name, _)| name == PRELOAD)
-        .map(|(_, value)| value.clone())
-        .or_else(|| std::env::var_os(PRELOAD));
-    let preloaded = behind(before, library.as_os_str());
     if config.verbose {
         report(format_args!(
             "{} records the program's clocks and process ids",
             library.display()
         ));
     }
-    setup.environment.push((PRELOAD.into(), preloaded));
+    // The job's variables go before those of a program.
+    let of_job = last(&setup.environment);
+    for program in &mut setup.programs {
+        let before = of_job.clone().or_else(|| last(&program.environment));
+        let before = before.or_else(|| std::env::var_os(PRELOAD));
+        let preloaded = behind(before, library.as_os_str());
+        program.environment.push((PRELOAD.into(), preloaded));
+    }
+    setup.environment.retain(|(name, _)| name != PRELOAD);
     for rank in &setup.ranks {
         let file = file().map_err(|error| {
             JobError::control(
@@ -69,6 +71,13 @@ pub fn add(part: &mut HostPart) -> Result<(), JobError> {
         part.descriptors.push((*rank, VARIABLE.into(), file));
     }
     Ok(())
+}
+
+/// The last value of `LD_PRELOAD` among variables.
+fn last(variables: &[(OsString, OsString)]) -> Option<OsString> {
+    let mut values = variables.iter().rev();
+    let found = values.find(|(name, _)| name == PRELOAD);
+    found.map(|(_, value)| value.clone())
 }
 
 /// The value of `LD_PRELOAD`: `library` after the libraries that the user preloads.

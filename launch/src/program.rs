@@ -44,10 +44,10 @@ impl Program {
         Ok(())
     }
 
-    /// The program of a rank.
-    pub fn of_rank(programs: &[Self], rank: u32) -> Option<&Self> {
+    /// The program of a rank, and its number among the programs.
+    pub fn of_rank(programs: &[Self], rank: u32) -> Option<(usize, &Self)> {
         let mut first = 0;
-        programs.iter().find(|program| {
+        programs.iter().enumerate().find(|(_, program)| {
             first += program.ranks;
             rank < first
         })

@@ -134,7 +134,7 @@ impl Starter {
         Ok((command(false)?.spawn()?, Link::new(ours)))
     }
 
-    fn program(&self, rank: u32) -> io::Result<&Program> {
+    fn program(&self, rank: u32) -> io::Result<(usize, &Program)> {
         Program::of_rank(&self.part.setup.programs, rank)
             .ok_or_else(|| io::Error::other(format!("no program is given for rank {rank}")))
     }
@@ -165,7 +165,7 @@ impl Starter {
             true => Stdio::piped(),
             false => Stdio::inherit(),
         };
-        let program = self.program(rank)?;
+        let (number, program) = self.program(rank)?;
         let environment = program.environment.iter().chain(&setup.environment);
         let mut command = Command::new(&program.path);
         command
@@ -173,6 +173,7 @@ impl Starter {
             .envs(environment.map(|(name, value)| (name, value)))
             .env("REFRAIN_RANK", rank.to_string())
             .env("REFRAIN_SIZE", setup.size.to_string())
+            .env("REFRAIN_PROGRAM", number.to_string())
             .envs(all.iter().map(|(name, _)| *name).zip(texts))
             .stdout(stdio())
             .stderr(stdio())
@@ -220,7 +221,7 @@ impl Starter {
     /// The error for a [start](Self::start) that failed.
     pub fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
         let program = match self.program(rank) {
-            Ok(program) => program.path.display().to_string(),
+            Ok((_, program)) => program.path.display().to_string(),
             Err(error) => error.to_string(),
         };
         let reason = match error.kind() {

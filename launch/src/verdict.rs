@@ -118,7 +118,7 @@ pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Opt
         End::Exited(0) if membership == Membership::Member => (
             1,
             1,
-            "exited with status 0 without leaving the job: a program has to call World::finalize before it ends".into(),
+            "exited with status 0 without leaving the job: a program has to finalize (World::finalize, MPI_Finalize) before it ends".into(),
         ),
         End::Exited(0) => return None,
         End::Exited(status) => (status, 2, format!("{end}: see its output")),

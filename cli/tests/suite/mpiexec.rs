@@ -27,7 +27,7 @@ fn lines(ended: &Ended) -> Vec<&str> {
     lines
 }
 
-const SAY: &str = "echo $REFRAIN_RANK/$REFRAIN_SIZE $A $B $0 $PWD";
+const SAY: &str = "echo $REFRAIN_RANK/$REFRAIN_SIZE $REFRAIN_PROGRAM $A $B $0 $PWD";
 
 #[test]
 fn several_programs_are_one_job() {
@@ -40,11 +40,19 @@ fn several_programs_are_one_job() {
     let here = std::env::current_dir().unwrap();
     let here = here.display();
     let expected = [
-        format!("0/3 1 2 x {here}"),
-        format!("1/3 1 2 x {here}"),
-        "2/3 3 y /tmp".to_owned(),
+        format!("0/3 0 1 2 x {here}"),
+        format!("1/3 0 1 2 x {here}"),
+        "2/3 1 3 y /tmp".to_owned(),
     ];
     assert_eq!(lines(&ended), expected);
+}
+
+#[test]
+fn libraries_that_a_program_preloads_stay() {
+    let words = "-n 1 -x LD_PRELOAD=/no/such.so sh -c".split(' ');
+    let words: Vec<&str> = words.chain(["echo $LD_PRELOAD"]).collect();
+    let ended = mpiexec(&words).expect(0);
+    assert!(ended.out.starts_with("/no/such.so"), "{}", ended.out);
 }
 
 #[test]

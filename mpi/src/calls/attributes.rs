@@ -17,6 +17,7 @@ static IO: c_int = abi::ANY_SOURCE;
 static WTIME_IS_GLOBAL: c_int = 0;
 static UNIVERSE_SIZE: AtomicI32 = AtomicI32::new(0);
 static LAST_USED_CODE: AtomicI32 = AtomicI32::new(0);
+static APPNUM: AtomicI32 = AtomicI32::new(0);
 
 fn of_environment(keyval: c_int) -> Option<*const c_int> {
     Some(match keyval {
@@ -33,6 +34,12 @@ fn of_environment(keyval: c_int) -> Option<*const c_int> {
         abi::LASTUSEDCODE => {
             LAST_USED_CODE.store(mpi().errors.borrow().last_used(), Ordering::Relaxed);
             LAST_USED_CODE.as_ptr()
+        }
+        abi::APPNUM => {
+            // Set by the launcher.
+            let number = std::env::var("REFRAIN_PROGRAM").ok()?;
+            APPNUM.store(number.parse().ok()?, Ordering::Relaxed);
+            APPNUM.as_ptr()
         }
         _ => return None,
     })
