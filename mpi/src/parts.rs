@@ -15,7 +15,8 @@ use core::ops::Range;
 use refrain::{Ended, ReceiveBuffer, Request, SendBuffer, SendTo, Source, World, from};
 use std::sync::Arc;
 
-/// Messages that describe a sender have contexts of their own, below those of groups.
+/// Messages that describe a sender are in the context in which members of a communicator agree. Their
+/// tag is the complement of the program's, which no agreement has.
 pub const fn greeting_context(context: u32) -> u32 {
     context & 0x7fff_ffff
 }

@@ -7,7 +7,7 @@ use crate::abi::{Comm, Datatype, Info, Request, Status, list, put};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::parts::{Greeting, Parts, Side, greeting_context};
-use crate::request::{Entry, Operation, Persistent, empty, from_proc_null};
+use crate::request::{Entry, Operation, Persistent, count_of, empty, from_proc_null};
 use crate::state::mpi;
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -72,7 +72,10 @@ pub fn psend_init(
             let mut world = mpi().world()?;
             let context = world.take_context()?;
             let greeting = Greeting::encode(context, cut.partitions, cut.bytes);
-            world.send(&greeting, to.context(greeting_context(to.context)))?;
+            world.send(
+                &greeting,
+                to.tag(!tag).context(greeting_context(to.context)),
+            )?;
             let extent = cut.extent_bytes as isize;
             let data = move |partition: u64| {
                 outgoing(
@@ -124,7 +127,10 @@ pub fn precv_init(
             let mut world = mpi().world()?;
             let side = Side::Receive {
                 room: Box::new(room),
-                sender: Parts::expect(&mut world, from.context(greeting_context(context)))?,
+                sender: Parts::expect(
+                    &mut world,
+                    from.tag(!tag).context(greeting_context(context)),
+                )?,
                 has_arrived: Vec::new(),
                 is_posted: false,
             };
@@ -209,7 +215,7 @@ pub fn pready_range(low: c_int, high: c_int, request: Request) -> Result {
 }
 
 pub fn pready_list(length: c_int, partitions: *const c_int, request: Request) -> Result {
-    let length = crate::request::count(length)?;
+    let length = count_of(length, partitions)?;
     // SAFETY: the standard asks the program for a list of this length.
     let partitions = unsafe { list(partitions, length) };
     make_ready(request, partitions.iter().copied())

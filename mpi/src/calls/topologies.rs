@@ -210,9 +210,7 @@ pub fn cart_sub(comm: Comm, remains: *const c_int, place: *mut Comm) -> Result {
     let remains = unsafe { list(remains, grid.sizes.len()) };
     let remains: Vec<bool> = remains.iter().map(|remains| *remains != 0).collect();
     let (part, color, key) = grid.part(communicator.me as c_int, &remains);
-    // A grid without dimensions has one place.
-    let is_in = !part.sizes.is_empty() || communicator.me == 0;
-    comm_split(comm, if is_in { color } else { abi::UNDEFINED }, key, place)?;
+    comm_split(comm, color, key, place)?;
     set_topology(place, Topology::Cartesian(Arc::new(part)))
 }
 
