@@ -187,6 +187,10 @@ pub fn put_status(place: *mut Status, status: Status) {
 pub enum Subject {
     Comm(Comm),
     Session(Session),
+    /// A file, of which there are none yet: errors are returned (MPI-5.0, section 14.7).
+    File,
+    /// A communicator that the call would make, with this error handler.
+    New(Errhandler),
     None,
 }
 
@@ -247,7 +251,7 @@ pub fn put_text(place: *mut c_char, text: &str, room: usize) -> usize {
     end
 }
 
-/// A text of the program, without blanks around it; `None` for a null pointer.
+/// A text of the program; `None` for a null pointer.
 ///
 /// # Safety
 /// The text ends with a zero.

@@ -113,7 +113,11 @@ fn fatal(name: &str, subject: Subject, failure: &Failure) -> ! {
     std::process::exit(1)
 }
 
-fn named(comm: Comm) -> String {
+/// The name of a communicator, for messages to people.
+pub fn named(comm: Comm) -> String {
+    if comm == abi::COMM_NULL {
+        return "MPI_COMM_NULL".into();
+    }
     let communicators = mpi().communicators.try_borrow();
     let name = communicators
         .ok()

@@ -64,7 +64,8 @@ fn unknown(info: Info) -> Failure {
 
 /// `MPI_INFO_ENV`: what is known of the start of this process (section 11.2.1).
 fn environment() -> Pairs {
-    let mut arguments = std::env::args();
+    let arguments = std::env::args_os();
+    let mut arguments = arguments.map(|word| word.to_string_lossy().into_owned());
     let command = arguments.next().unwrap_or_default();
     let mut pairs = vec![("command".to_owned(), command)];
     let arguments: Vec<String> = arguments.collect();

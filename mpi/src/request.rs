@@ -259,12 +259,27 @@ pub fn truncated(ended: &Ended) -> Option<Failure> {
     Some(Failure::new(abi::ERR_TRUNCATE, error))
 }
 
-/// Number of a call's requests, which is an `int`.
+/// The length of a list of the program, which is an `int`.
 pub fn count(count: c_int) -> Result<usize> {
     usize::try_from(count).map_err(|_| {
         Failure::new(
             abi::ERR_COUNT,
-            format_args!("the number of requests is {count}: give 0 or more"),
+            format_args!("the length of the list is {count}: give 0 or more"),
         )
     })
+}
+
+/// As [`count`], of this list, which may be null if it is empty.
+pub fn count_of<T>(number: c_int, list: *const T) -> Result<usize> {
+    match count(number)? {
+        0 => Ok(0),
+        _ if list.is_null() => Err(no_list()),
+        number => Ok(number),
+    }
+}
+
+/// The failure of a call whose list is null.
+#[cold]
+pub fn no_list() -> Failure {
+    Failure::argument("a list is NULL, but its length is not 0")
 }

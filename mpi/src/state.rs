@@ -61,6 +61,8 @@ pub struct Mpi {
     pub attached: RefCell<Vec<Attached>>,
     /// The last error, for `MPI_Error_string`.
     pub last_error: RefCell<(c_int, String)>,
+    /// What `MPI_Wtime` has returned last.
+    pub last_time: Cell<f64>,
     /// The function that the program has called last, and its object.
     pub called: Cell<(&'static str, Subject)>,
 }
@@ -93,6 +95,7 @@ static MPI: Shared = Shared(Mpi {
     tool_handles: RefCell::new(Table::new()),
     attached: RefCell::new(Vec::new()),
     last_error: RefCell::new((0, String::new())),
+    last_time: Cell::new(0.0),
     called: Cell::new(("", Subject::None)),
 });
 

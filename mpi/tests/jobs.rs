@@ -62,6 +62,17 @@ fn requests_of_all_kinds_are_replayed() {
     same_with_kills("tests/programs/requests.c", &[3, 4], &kills);
 }
 
+// REC-4 REC-8 COLL-3
+#[test]
+fn agreements_and_partitioned_sends_are_kept_apart() {
+    let kills = ["1@clock=4", "0@clock=6"];
+    same_with_kills("tests/programs/agreements.c", &[2, 3], &kills);
+    let expected = "rank 0: 0 dimensions, program 0";
+    if let Some((lines, _)) = lines("tests/programs/agreements.c", 2, "") {
+        assert_eq!(lines[0], expected);
+    }
+}
+
 // REC-4 REC-8
 #[test]
 fn short_sends_need_no_receiver_and_no_room() {
@@ -117,6 +128,40 @@ fn a_report_of_other_bytes_names_the_call() {
         assert!(ended.err.contains(call), "{divergence}: {}", ended.err);
         assert_eq!(ended.status, Some(status), "{}", ended.err);
     }
+}
+
+#[test]
+fn operators_may_ask_for_the_time() {
+    let Some(program) = program("tests/programs/operator_time.c") else {
+        return;
+    };
+    let ended = program.job(2, "", "").expect_success();
+    for line in ["operator: 1", "end: 1"] {
+        assert_eq!(ended.out.matches(line).count(), 2, "{}", ended.out);
+    }
+}
+
+/// What a program prints that runs as a job of one rank.
+#[track_caller]
+fn prints(source: &str, expected: &str) {
+    if let Some(program) = program(source) {
+        assert_eq!(program.run().expect_success().out, expected);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_errors() {
+    prints("tests/programs/arguments.c", "finalized: 1\n");
+}
+
+#[test]
+fn info_objects_keep_texts_and_hints() {
+    let expected = "hints: [mpi_assert_no_any_tag]=[true]
+hints: [mpi_assert_exact_length]=[true]
+blanks: [ a key ]=[ a value ]
+resources: [mpi_shared_memory]=[true]
+";
+    prints("tests/programs/info.c", expected);
 }
 
 #[test]

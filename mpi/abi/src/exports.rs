@@ -76,7 +76,7 @@ const JOINING: [&str; 3] = ["Init", "Init_thread", "Session_init"];
 
 fn call(function: &Function) -> String {
     let (name, prototype) = (&function.name, &function.prototype);
-    let subject = subject(prototype);
+    let subject = subject(name, prototype);
     let arguments = |parameters: &[Parameter]| {
         let named = parameters
             .iter()
@@ -161,19 +161,26 @@ fn check_places(prototype: &Prototype) -> String {
 }
 
 /// The object whose error handler gets an error.
-fn subject(prototype: &Prototype) -> String {
+fn subject(name: &str, prototype: &Prototype) -> String {
     let of = |of: &str| {
         prototype
             .parameters
             .iter()
             .find(|parameter| parameter.of == of)
     };
+    if name.starts_with("File_") {
+        return "Subject::File".into();
+    }
     for kind in ["Comm", "Session"] {
         if let Some(parameter) = of(kind) {
             return format!("Subject::{kind}({})", rust_name(parameter));
         }
     }
-    "Subject::None".into()
+    // A communicator that is made from groups.
+    match (of("Group"), of("Errhandler")) {
+        (Some(_), Some(handler)) => format!("Subject::New({})", rust_name(handler)),
+        _ => "Subject::None".into(),
+    }
 }
 
 /// The argument for the body: counts are wide there.

@@ -67,6 +67,9 @@ fn attach(of: Owner, at: *mut c_void, bytes: i64) -> Result {
             "the buffer has {bytes} bytes: give 0 or more"
         )));
     }
+    if at.is_null() && bytes > 0 {
+        return Err(Failure::new(abi::ERR_BUFFER, "the buffer is NULL"));
+    }
     buffers.push(Attached { of, at, bytes });
     Ok(())
 }

@@ -8,6 +8,7 @@
 
 use super::attributes::delete_all;
 use super::buffering::{Owner, forget};
+use super::errors;
 use crate::abi::{Comm, Errhandler, Group, Info, Request, put, put_text, text};
 use crate::attribute::copied;
 use crate::communicator::Communicator;
@@ -148,7 +149,11 @@ pub fn comm_get_name(comm: Comm, place: *mut c_char, length: *mut c_int) -> Resu
 
 pub fn comm_set_info(comm: Comm, info: Info) -> Result {
     let hints = mpi().infos.borrow().hints(info)?;
-    mpi().communicators.borrow_mut().get_mut(comm)?.hints = hints;
+    let mut communicators = mpi().communicators.borrow_mut();
+    let known = &mut communicators.get_mut(comm)?.hints;
+    // Hints that are not named stay (section 7.4.4).
+    known.retain(|(key, _)| hints.iter().all(|(new, _)| new != key));
+    known.extend(hints);
     Ok(())
 }
 
@@ -472,6 +477,7 @@ pub fn comm_create_from_group(
     let name = unsafe { text(name) }.unwrap_or_default();
     let members = mpi().groups.borrow().get(group)?;
     let hints = mpi().infos.borrow().hints(info)?;
+    errors::check(errhandler)?;
     let made = among(&members, OF_GROUPS, tag_of(&name))?;
     let made = made.map(|mut made| {
         (made.errhandler, made.hints) = (errhandler, hints);
@@ -618,6 +624,7 @@ pub fn intercomm_create_from_groups(
         (groups.get(local)?, groups.get(remote)?)
     };
     let hints = mpi().infos.borrow().hints(info)?;
+    errors::check(errhandler)?;
     let Some(old) = among(&members, OF_GROUPS, tag)? else {
         return give_or_null(None, place);
     };

@@ -12,6 +12,7 @@ use crate::attribute::copied;
 use crate::datatype::Known;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
+use crate::request::no_list;
 use crate::state::mpi;
 use core::ffi::c_int;
 use refrain_datatypes::{
@@ -50,14 +51,19 @@ fn length(count: i64) -> Result<usize> {
 }
 
 /// Reads lists of the program.
-fn read<const N: usize>(count: usize, lists: [Numbers; N]) -> [Vec<i64>; N] {
+fn read<const N: usize>(count: usize, lists: [Numbers; N]) -> Result<[Vec<i64>; N]> {
     // SAFETY: the standard asks the program for lists of this length.
-    lists.map(|list| unsafe { list.read(count) })
+    let lists = lists.map(|list| unsafe { list.read(count) });
+    // A null list has no numbers.
+    match lists.iter().all(|list| list.len() == count) {
+        true => Ok(lists),
+        false => Err(no_list()),
+    }
 }
 
-fn read_ints(count: usize, at: *const c_int) -> Vec<c_int> {
-    // SAFETY: likewise.
-    unsafe { list(at, count) }.to_vec()
+fn read_ints<const N: usize>(count: usize, lists: [*const c_int; N]) -> Result<[Vec<c_int>; N]> {
+    let lists = read(count, lists.map(Numbers::Int))?;
+    Ok(lists.map(|list| list.into_iter().map(|number| number as c_int).collect()))
 }
 
 pub fn type_contiguous(count: i64, of: Datatype, place: *mut Datatype, is_large: bool) -> Result {
@@ -96,7 +102,7 @@ pub fn type_indexed(
     place: *mut Datatype,
     is_large: bool,
 ) -> Result {
-    let [lengths, places] = read(length(count)?, [blocklengths, displacements]);
+    let [lengths, places] = read(length(count)?, [blocklengths, displacements])?;
     make(
         place,
         is_large,
@@ -112,7 +118,7 @@ pub fn type_create_hindexed(
     place: *mut Datatype,
     is_large: bool,
 ) -> Result {
-    let [lengths, places] = read(length(count)?, [blocklengths, displacements]);
+    let [lengths, places] = read(length(count)?, [blocklengths, displacements])?;
     make(
         place,
         is_large,
@@ -128,7 +134,7 @@ pub fn type_create_indexed_block(
     place: *mut Datatype,
     is_large: bool,
 ) -> Result {
-    let [places] = read(length(count)?, [displacements]);
+    let [places] = read(length(count)?, [displacements])?;
     let made = Type::indexed_block(blocklength, &places, &known(of)?);
     make(place, is_large, made)
 }
@@ -141,7 +147,7 @@ pub fn type_create_hindexed_block(
     place: *mut Datatype,
     is_large: bool,
 ) -> Result {
-    let [places] = read(length(count)?, [displacements]);
+    let [places] = read(length(count)?, [displacements])?;
     let made = Type::hindexed_block(blocklength, &places, &known(of)?);
     make(place, is_large, made)
 }
@@ -155,10 +161,13 @@ pub fn type_create_struct(
     is_large: bool,
 ) -> Result {
     let count = length(count)?;
-    let [lengths, places] = read(count, [blocklengths, displacements]);
+    let [lengths, places] = read(count, [blocklengths, displacements])?;
     // SAFETY: the standard asks the program for a list of this length.
-    let of = unsafe { list(of, count) }.iter();
-    let types = of.map(|it| known(*it)).collect::<Result<Vec<_>>>()?;
+    let of = unsafe { list(of, count) };
+    if of.len() < count {
+        return Err(no_list());
+    }
+    let types = of.iter().map(|it| known(*it)).collect::<Result<Vec<_>>>()?;
     let fields = lengths.iter().zip(&places).zip(&types);
     let fields = fields.map(|((blocklength, displacement), of)| Field {
         blocklength: *blocklength,
@@ -199,7 +208,7 @@ pub fn type_create_subarray(
     place: *mut Datatype,
     is_large: bool,
 ) -> Result {
-    let lists = read(length(dimensions.into())?, [sizes, subsizes, starts]);
+    let lists = read(length(dimensions.into())?, [sizes, subsizes, starts])?;
     let slice = |at: usize| Slice {
         size: lists[0][at],
         subsize: lists[1][at],
@@ -235,9 +244,8 @@ pub fn type_create_darray(
     is_large: bool,
 ) -> Result {
     let count = length(dimensions.into())?;
-    let [sizes] = read(count, [sizes]);
-    let [distributions, arguments, grid] =
-        [distributions, arguments, grid].map(|at| read_ints(count, at));
+    let [sizes] = read(count, [sizes])?;
+    let [distributions, arguments, grid] = read_ints(count, [distributions, arguments, grid])?;
     let dimension = |at: usize| -> Result<Dimension> {
         let is_default = arguments[at] == abi::DISTRIBUTE_DFLT_DARG;
         Ok(Dimension {

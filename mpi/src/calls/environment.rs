@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "allocates memory for the program")]
 
 use crate::abi::{Comm, Info, list, list_mut, put, put_text};
-use crate::border::called;
+use crate::border::{called, given, named};
 use crate::communicator::Communicator;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
@@ -151,12 +151,12 @@ pub fn finalize() -> Result {
     let mpi = mpi();
     drop(mpi.world()?);
     // Functions of the program run at the end of MPI by this (section 11.2.4).
-    super::attributes::delete_all(abi::COMM_SELF)?;
+    let deleted = super::attributes::delete_all(abi::COMM_SELF);
     mpi.phase.set(Phase::After);
-    match super::sessions::leaves_at_exit() {
-        true => Ok(()),
-        false => leave(),
+    if !super::sessions::leaves_at_exit() {
+        leave()?;
     }
+    deleted
 }
 
 pub fn initialized(flag: *mut c_int) -> Result {
@@ -189,18 +189,19 @@ fn is_first_thread() -> bool {
 /// Ends the job: a rank that ends by itself with an error is not started again.
 pub fn abort(comm: Comm, code: c_int) -> Result {
     let rank = mpi().idle_world().map_or(0, |world| world.rank().0);
-    let of = match comm {
-        abi::COMM_WORLD => "MPI_COMM_WORLD".to_owned(),
-        Comm(handle) => format!("communicator {handle}"),
-    };
+    let of = named(comm);
     eprintln!("refrain: rank {rank} called MPI_Abort on {of} with code {code}");
     let status = code & 0xff;
     process::exit(if status == 0 { 1 } else { status })
 }
 
+/// Seconds; within an operator and behind `MPI_Finalize` the last ones, which a later life has, too.
 pub fn wtime() -> f64 {
-    let time = mpi().idle_world().and_then(|mut world| world.time().ok());
-    time.map_or(0.0, |time| time.as_secs_f64())
+    let last = &mpi().last_time;
+    if let Some(Ok(time)) = mpi().idle_world().map(|mut world| world.time()) {
+        last.set(time.as_secs_f64());
+    }
+    last.get()
 }
 
 pub fn wtick() -> f64 {
@@ -288,6 +289,8 @@ fn logical(size: c_int) -> Result<usize> {
 
 pub fn abi_set_fortran_booleans(size: c_int, is: *mut c_void, is_not: *mut c_void) -> Result {
     let bytes = logical(size)?;
+    given("logical_true", is)?;
+    given("logical_false", is_not)?;
     let read = |from: *mut c_void| {
         let mut value = [0; 16];
         // SAFETY: the standard asks the program for values of this size.
@@ -305,6 +308,8 @@ pub fn abi_get_fortran_booleans(
     is_set: *mut c_int,
 ) -> Result {
     let bytes = logical(size)?;
+    given("logical_true", is)?;
+    given("logical_false", is_not)?;
     let told = fortran().1.filter(|(of, ..)| *of == size);
     put(is_set, told.is_some().into());
     if let Some((_, true_value, false_value)) = told {
@@ -316,11 +321,9 @@ pub fn abi_get_fortran_booleans(
     Ok(())
 }
 
+/// Types of resources, and whether the process is restricted to one of each (section 11.2.2).
 pub fn get_hw_resource_info(place: *mut Info) -> Result {
-    give(
-        vec![("mpi_hw_resource_type".into(), "mpi_shared_memory".into())],
-        place,
-    )
+    give(vec![("mpi_shared_memory".into(), "true".into())], place)
 }
 
 /// Levels of profiling have no effect (section 15.2.4).

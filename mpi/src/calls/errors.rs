@@ -57,11 +57,15 @@ impl Errors {
 pub fn handler(subject: Subject) -> Handler {
     let mpi = mpi();
     let (handle, of) = match subject {
-        Subject::Session(session) => (of_session(session), session.0),
+        Subject::Session(session) if mpi.sessions.borrow().get(session.0).is_some() => {
+            (of_session(session), session.0)
+        }
         Subject::Comm(comm) if mpi.communicators.borrow().get(comm).is_ok() => {
             (of_communicator(comm), comm.0)
         }
-        Subject::Comm(_) | Subject::None => {
+        Subject::File => return Handler::Return,
+        Subject::New(handler) => (handler, abi::COMM_NULL.0),
+        Subject::Comm(_) | Subject::Session(_) | Subject::None => {
             let own = of_communicator(abi::COMM_SELF);
             match own {
                 // Programs of older standards set the handler of MPI_COMM_WORLD.
@@ -240,7 +244,7 @@ fn create(function: Option<HandleError>, place: *mut Errhandler) -> Result {
     Ok(())
 }
 
-fn check(handler: Errhandler) -> Result {
+pub fn check(handler: Errhandler) -> Result {
     let is_predefined = matches!(
         handler,
         abi::ERRORS_RETURN | abi::ERRORS_ARE_FATAL | abi::ERRORS_ABORT

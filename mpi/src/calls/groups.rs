@@ -6,7 +6,7 @@ use crate::abi::{Group, list, list_mut, put};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::group::{self, Members};
-use crate::request::count;
+use crate::request::count_of;
 use crate::state::mpi;
 use core::ffi::c_int;
 
@@ -38,7 +38,7 @@ pub fn group_translate_ranks(
     to: Group,
     places: *mut c_int,
 ) -> Result {
-    let number = count(number)?;
+    let number = count_of(number, ranks)?;
     if places.is_null() && number > 0 {
         return Err(crate::border::no_place("ranks2"));
     }
@@ -81,13 +81,13 @@ pub fn group_difference(first: Group, second: Group, place: *mut Group) -> Resul
 
 pub fn group_incl(of: Group, number: c_int, ranks: *const c_int, place: *mut Group) -> Result {
     // SAFETY: the standard asks the program for a list of this length.
-    let ranks = unsafe { list(ranks, count(number)?) };
+    let ranks = unsafe { list(ranks, count_of(number, ranks)?) };
     give(group::incl(&get(of)?, ranks)?, place)
 }
 
 pub fn group_excl(of: Group, number: c_int, ranks: *const c_int, place: *mut Group) -> Result {
     // SAFETY: as above.
-    let ranks = unsafe { list(ranks, count(number)?) };
+    let ranks = unsafe { list(ranks, count_of(number, ranks)?) };
     give(group::excl(&get(of)?, ranks)?, place)
 }
 
@@ -98,7 +98,7 @@ pub fn group_range_incl(
     place: *mut Group,
 ) -> Result {
     // SAFETY: as above.
-    let ranges = unsafe { list(ranges, count(number)?) };
+    let ranges = unsafe { list(ranges, count_of(number, ranges)?) };
     give(group::incl(&get(of)?, &group::places(ranges)?)?, place)
 }
 
@@ -109,7 +109,7 @@ pub fn group_range_excl(
     place: *mut Group,
 ) -> Result {
     // SAFETY: as above.
-    let ranges = unsafe { list(ranges, count(number)?) };
+    let ranges = unsafe { list(ranges, count_of(number, ranges)?) };
     give(group::excl(&get(of)?, &group::places(ranges)?)?, place)
 }
 

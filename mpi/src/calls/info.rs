@@ -9,11 +9,10 @@ use crate::info::Pairs;
 use crate::state::mpi;
 use core::ffi::{c_char, c_int};
 
-/// A key or value of the program, without blanks around it.
+/// A key or value of the program.
 fn read(at: *const c_char, code: c_int, room: c_int) -> Result<String> {
     // SAFETY: the standard asks the program for a text.
     let said = unsafe { text(at) }.unwrap_or_default();
-    let said = said.trim().to_owned();
     match said.len() < room as usize && (!said.is_empty() || code == abi::ERR_INFO_VALUE) {
         true => Ok(said),
         false => Err(Failure::new(

@@ -7,7 +7,7 @@ use crate::abi::{Request, Status, list, list_mut, put, put_status};
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
 use crate::request::{
-    CANCELLED_TESTS, Entry, Operation, Persistent, Progress, count, empty, truncated,
+    CANCELLED_TESTS, Entry, Operation, Persistent, Progress, count_of, empty, truncated,
 };
 use crate::state::mpi;
 use core::ffi::c_int;
@@ -151,7 +151,7 @@ fn several(failed: Option<Failure>) -> Result {
 }
 
 pub fn waitall(number: c_int, requests: *mut Request, statuses: *mut Status) -> Result {
-    let number = count(number)?;
+    let number = count_of(number, requests)?;
     // SAFETY: the standard asks the program for lists of this length.
     let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
     if mpi().cancels_sends.get() {
@@ -175,7 +175,7 @@ pub fn testall(
     flag: *mut c_int,
     statuses: *mut Status,
 ) -> Result {
-    let number = count(number)?;
+    let number = count_of(number, requests)?;
     // SAFETY: as for `waitall`.
     let (requests, statuses) = unsafe { (list_mut(requests, number), list_mut(statuses, number)) };
     let mut active = Active::of(requests, false)?;
@@ -219,7 +219,7 @@ pub fn waitany(
     status: *mut Status,
 ) -> Result {
     // SAFETY: as for `waitall`.
-    let requests = unsafe { list_mut(requests, count(number)?) };
+    let requests = unsafe { list_mut(requests, count_of(number, requests)?) };
     let mut active = Active::of(requests, true)?;
     if active.is_compound {
         active = Active::with_enough(requests, Active::is_one_over, true)?;
@@ -250,7 +250,7 @@ pub fn testany(
     status: *mut Status,
 ) -> Result {
     // SAFETY: as for `waitall`.
-    let requests = unsafe { list_mut(requests, count(number)?) };
+    let requests = unsafe { list_mut(requests, count_of(number, requests)?) };
     let mut active = Active::of(requests, false)?;
     if active.is_compound {
         active = Active::with_enough(requests, Active::is_one_over, false)?;
@@ -312,7 +312,7 @@ fn some(
     statuses: *mut Status,
     waits: bool,
 ) -> Result {
-    let number = count(number)?;
+    let number = count_of(number, requests)?;
     // SAFETY: as for `waitall`.
     let (requests, indices, statuses) = unsafe {
         (
@@ -416,7 +416,7 @@ pub fn start(request: *mut Request) -> Result {
 
 pub fn startall(number: c_int, requests: *mut Request) -> Result {
     // SAFETY: as for `waitall`.
-    let requests = unsafe { list_mut(requests, count(number)?) };
+    let requests = unsafe { list_mut(requests, count_of(number, requests)?) };
     requests.iter_mut().try_for_each(|request| start(request))
 }
 
@@ -492,7 +492,7 @@ pub fn request_get_status_all(
     flag: *mut c_int,
     statuses: *mut Status,
 ) -> Result {
-    let number = count(number)?;
+    let number = count_of(number, requests)?;
     // SAFETY: as for `waitall`.
     let (requests, statuses) = unsafe { (list(requests, number), list_mut(statuses, number)) };
     let over = peek(requests)?;
@@ -512,7 +512,7 @@ pub fn request_get_status_any(
     status: *mut Status,
 ) -> Result {
     // SAFETY: as for `waitall`.
-    let requests = unsafe { list(requests, count(number)?) };
+    let requests = unsafe { list(requests, count_of(number, requests)?) };
     let is_active = are_active(requests)?;
     if !is_active.contains(&true) {
         put(flag, 1);
@@ -542,7 +542,7 @@ pub fn request_get_status_some(
     indices: *mut c_int,
     statuses: *mut Status,
 ) -> Result {
-    let number = count(number)?;
+    let number = count_of(number, requests)?;
     // SAFETY: as for `waitall`.
     let (requests, indices, statuses) = unsafe {
         (

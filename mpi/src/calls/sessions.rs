@@ -38,6 +38,7 @@ extern "C" fn at_exit() {
 }
 
 pub fn session_init(_info: Info, handler: Errhandler, place: *mut Session) -> Result {
+    super::errors::check(handler)?;
     join()?;
     if !LEAVES_AT_EXIT.swap(true, Ordering::Relaxed) {
         // SAFETY: the C library's own function, which has this type.

@@ -257,9 +257,17 @@ fn known(session: Tpvarsession) -> Result {
     }
 }
 
+/// The handle that a call frees.
+fn handle_at<T: Copy>(place: *mut T) -> Result<T> {
+    match place.is_null() {
+        true => Err(error(abi::T_ERR_INVALID, "the pointer to a handle is NULL")),
+        // SAFETY: the standard asks the program for a handle.
+        false => Ok(unsafe { *place }),
+    }
+}
+
 pub fn t_pvar_session_free(place: *mut Tpvarsession) -> Result {
-    // SAFETY: the standard asks the program for a handle.
-    let session = unsafe { *place };
+    let session = handle_at(place)?;
     known(session)?;
     mpi().tool_sessions.borrow_mut().remove(session.0);
     put(place, abi::T_PVAR_SESSION_NULL);
@@ -296,8 +304,7 @@ fn handle(session: Tpvarsession, handle: Tpvarhandle) -> Result<Handle> {
 }
 
 pub fn t_pvar_handle_free(session: Tpvarsession, place: *mut Tpvarhandle) -> Result {
-    // SAFETY: the standard asks the program for a handle.
-    let of = unsafe { *place };
+    let of = handle_at(place)?;
     handle(session, of)?;
     mpi().tool_handles.borrow_mut().remove(of.0);
     put(place, abi::T_PVAR_HANDLE_NULL);
