@@ -104,9 +104,9 @@ fn chosen(spec: &EventLoggerSpec, protocol: &str) -> Result<Loggers, JobError> {
         (_, EventStore::Nowhere) => Ok(Loggers::Started(0)),
         (None, EventStore::Loggers) => Ok(Loggers::Started(1)),
         (None, EventStore::Ranks(_)) => Ok(Loggers::Started(0)),
-        (Some(Loggers::Started(0)), EventStore::Loggers) => {
-            wrong("needs at least one event logger; causal and ticket need none")
-        }
+        (Some(Loggers::Started(0)), EventStore::Loggers) => wrong(&format!(
+            "needs at least one event logger: use 1 to {SHARDS_MAX}; causal and ticket need none"
+        )),
         (Some(loggers), _) if member.takes_loggers() => Ok(loggers.clone()),
         (Some(Loggers::Started(0)), _) => Ok(Loggers::Started(0)),
         (Some(_), _) => {

@@ -274,9 +274,39 @@ impl Planted {
 }
 
 impl Planted {
+    /// Whether the bug is one of events that messages carry: then all jobs carry them.
+    pub fn needs_carriers(self) -> bool {
+        self.needs_loggers_beside()
+            || matches!(
+                self,
+                Self::CarriedOnce
+                    | Self::CarriedForgotten
+                    | Self::CoderKept
+                    | Self::OwnCarriersForgotten
+            )
+    }
+
     /// Whether the bug is one of event loggers beside ranks that hold events: then all jobs have them.
     pub fn needs_loggers_beside(self) -> bool {
         self == Self::HoldersLeftOut
+    }
+
+    /// Whether the bug is one of correlated sets: then all jobs have them.
+    pub fn needs_sets(self) -> bool {
+        matches!(
+            self,
+            Self::TokensNotAwaited
+                | Self::TokenWithoutKeeping
+                | Self::ArrivedNotSaved
+                | Self::RoundPublishedEarly
+                | Self::NewestOfEach
+                | Self::SetLeftBehind
+        )
+    }
+
+    /// Whether the bug is one of whole collectives: then all jobs have them.
+    pub fn needs_whole_collectives(self) -> bool {
+        matches!(self, Self::ResultsForgotten | Self::FinishedEarly)
     }
 }
 

@@ -70,7 +70,7 @@ impl Plan {
             (false, _) => Member::Pessimist,
             (true, _) => Member::PessimistClassic,
         };
-        let needs_loggers_beside = (options.planted).is_some_and(Planted::needs_loggers_beside);
+        let needs = |what: fn(Planted) -> bool| options.planted.is_some_and(what);
         let lengths = Lengths::new(&mut rng);
         let mut rounds = rounds(&mut chance(2), ranks, options.operations, lengths);
         let groups = add_collectives(&mut chance(6), ranks, &mut rounds, lengths);
@@ -82,10 +82,12 @@ impl Plan {
         let mut plan = Self {
             seed,
             ranks,
-            protocol: options.protocol.unwrap_or(match needs_loggers_beside {
-                true => Member::Causal,
-                false => drawn,
-            }),
+            protocol: options
+                .protocol
+                .unwrap_or(match needs(Planted::needs_carriers) {
+                    true => Member::Causal,
+                    false => drawn,
+                }),
             rounds,
             groups,
             scripts: Vec::new(),
@@ -103,12 +105,13 @@ impl Plan {
             faults: Vec::new(),
             planted: options.planted,
         };
-        plan.whole = chance(7).bool().then_some(ranks - 1);
+        let is_whole = needs(Planted::needs_whole_collectives) || chance(7).bool();
+        plan.whole = is_whole.then_some(ranks - 1);
         plan.log = log(&plan, lengths);
-        add_sets(&mut chance(9), &mut plan);
+        add_sets(&mut chance(9), &mut plan, needs(Planted::needs_sets));
         plan.failures_at_once = chance(10).usize(1..=3);
         plan.fit_tolerance();
-        let has_loggers_beside = needs_loggers_beside || chance(11).u32(0..3) == 0;
+        let has_loggers_beside = needs(Planted::needs_loggers_beside) || chance(11).u32(0..3) == 0;
         plan.has_loggers_beside = has_loggers_beside && plan.protocol.carries();
         if options.has_faults {
             plan.faults = faults(&mut chance(5), &plan, options.operations);
@@ -134,8 +137,8 @@ impl Plan {
 
 /// Some jobs have correlated sets of two ranks or more. Mostly all members of a set take checkpoints in
 /// the same rounds; a round of the set needs all of them.
-fn add_sets(rng: &mut Rng, plan: &mut Plan) {
-    if rng.u32(0..4) > 0 {
+fn add_sets(rng: &mut Rng, plan: &mut Plan, always: bool) {
+    if rng.u32(0..4) > 0 && !always {
         return;
     }
     let size = rng.u32(2..=plan.ranks);
