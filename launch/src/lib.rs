@@ -9,7 +9,7 @@
 //! group.
 //!
 //! Ranks read nothing from stdin, except rank 0, which reads the launcher's stdin unless that
-//! is a terminal (a rank is no foreground process; reading would stop it).
+//! is a terminal.
 //!
 //! | file | subject |
 //! |---|---|
@@ -36,6 +36,7 @@
 //! | `membership` | which ranks are informed of which others; pure |
 //! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
 //! | `output`, `printed` | output of a rank; output that an earlier incarnation printed |
+//! | `standard_input` | the standard input of each life of rank 0 |
 //! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
 //! | `serve`, `ending`, `outcome` | the loop; the end of a job; its outcome |
 //! | `progress` | the live view |
@@ -88,6 +89,7 @@ mod sink;
 pub mod size;
 mod spawn;
 mod spill;
+mod standard_input;
 mod start;
 mod verdict;
 
@@ -121,6 +123,7 @@ use refrain_logging::rounds::Rounds;
 use signals::Signals;
 use sink::Sink;
 use spill::SpilledFiles;
+use standard_input::StandardInput;
 use start::Placement;
 use std::ffi::OsString;
 use std::marker::PhantomData;
@@ -217,6 +220,8 @@ pub struct Job {
     late: Option<Outcome>,
     /// Dropped after the ranks, which commit to the loggers.
     loggers: EventLoggers,
+    /// Dropped after the ranks, which read it.
+    standard_input: StandardInput,
     /// Dropped after the ranks.
     spilled: SpilledFiles,
     /// Dropped after the ranks.

@@ -32,6 +32,7 @@ enum Source {
     Signals,
     Control { rank: usize },
     Output { rank: usize, index: usize },
+    Input,
     End { rank: usize },
     LoggerEnd { logger: usize },
     Agent { host: usize },
@@ -116,6 +117,9 @@ impl Job {
                 add(sink.descriptor(), PollFlags::OUT, Source::Sink);
             }
         }
+        if let Some((descriptor, events)) = self.standard_input.interest() {
+            add(descriptor, events, Source::Input);
+        }
         for (logger, descriptor) in self.loggers.ends() {
             add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
         }
@@ -163,6 +167,10 @@ impl Job {
                     let output = &mut process.outputs[index];
                     let sink = sink_of(&mut self.out, &mut self.err, output.stream);
                     output.read(process.gate.as_ref(), sink.buffer());
+                }
+                Source::Input => {
+                    let line = self.standard_input.advance();
+                    self.say(line);
                 }
                 Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
                 Source::LoggerEnd { logger } => match self.loggers.ended(logger) {

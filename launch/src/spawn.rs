@@ -22,7 +22,7 @@ use rustix::process::{
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IsTerminal};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -35,8 +35,6 @@ pub struct HostPart {
     pub setup: Setup,
     /// This process reads the ranks' output.
     pub piped: bool,
-    /// Rank 0 reads this process's standard input.
-    pub reads_stdin: bool,
     /// Descriptors for one rank each, with the variable that gets the number. Kept open if ranks
     /// may be restarted.
     pub descriptors: Vec<(u32, String, OwnedFd)>,
@@ -95,14 +93,15 @@ fn die_with(launcher: Pid) -> io::Result<()> {
 
 impl Starter {
     /// Starts an incarnation of a rank: in its own process group, killed with the calling thread,
-    /// with only its own descriptors, which have reserved numbers.
+    /// with only its own descriptors, which have reserved numbers, and this standard input; `None`:
+    /// an empty one.
     ///
     /// Environment and arguments have the same bytes in each incarnation: data that differs is
     /// passed otherwise.
     ///
     /// # Errors
     /// Of the system.
-    pub fn start(&self, rank: u32, incarnation: u32) -> io::Result<(Child, Link)> {
+    pub fn start(&self, rank: u32, input: Option<BorrowedFd<'_>>) -> io::Result<(Child, Link)> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -113,14 +112,10 @@ impl Starter {
         claim::greet(ours.as_fd(), &greeting)?;
         let command = |stops| {
             let mut command = self.command(rank, theirs.as_fd(), stops)?;
-            // Input that an earlier incarnation has read is lost.
-            let reads_stdin = self.part.reads_stdin && rank == 0 && incarnation == 0;
-            command.env(GREETING_VARIABLE, &greeting).stdin(
-                match reads_stdin && !io::stdin().is_terminal() {
-                    true => Stdio::inherit(),
-                    false => Stdio::null(),
-                },
-            );
+            let input = input.map(|input| input.try_clone_to_owned()).transpose()?;
+            command
+                .env(GREETING_VARIABLE, &greeting)
+                .stdin(input.map_or_else(Stdio::null, Stdio::from));
             io::Result::Ok(command)
         };
         // A child that cannot be traced, although the trial could, is started without tracing.

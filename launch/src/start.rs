@@ -24,6 +24,7 @@ use super::signals::Signals;
 use super::sink::{Sink, Stream};
 use super::spawn::{HostPart, InheritedNumbers, Starter};
 use super::spill::SpilledFiles;
+use super::standard_input::StandardInput;
 use super::verdict::OutOfMemory;
 use super::{Job, JobSpec, Output, SetsSpec};
 use crate::error::LaunchError;
@@ -220,6 +221,10 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         rounds,
         past_last_fence: false,
         unprotected_since: None,
+        standard_input: match placement {
+            Placement::Local(_) => StandardInput::of_launcher(max_restarts > 0),
+            Placement::Remote(_) => StandardInput::Empty,
+        },
         placement,
         id,
         config: spec.config,
@@ -300,7 +305,6 @@ fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
             ..setup(spec, id)
         },
         piped: spec.output != Output::Inherited,
-        reads_stdin: true,
         descriptors: std::mem::take(&mut spec.descriptors),
     })?;
     if let Some(why) = &prepared.differing_addresses {
@@ -371,14 +375,18 @@ fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
 impl Job {
     /// Starts a life of a rank; an agent reports the start later.
     pub(super) fn start_life(
-        &self,
+        &mut self,
         rank: u32,
         incarnation: u32,
         outputs: Vec<output::Output>,
     ) -> io::Result<RankProcess> {
         match &self.placement {
             Placement::Local(starter) => {
-                let (child, link) = starter.start(rank, incarnation)?;
+                let input = match rank {
+                    0 => self.standard_input.of_next_life()?,
+                    _ => None,
+                };
+                let (child, link) = starter.start(rank, input)?;
                 RankProcess::new(child, link, outputs)
             }
             Placement::Remote(hosts) => {

@@ -181,9 +181,31 @@ fn alone(name: &str, value: &str) {
             std::io::stdin().read_to_string(&mut text).expect("text");
             println!("stdin {text:?}");
         }
+        "read" => read_input(value.parse().expect("a number")),
         "signals" => signals(),
         other => panic!("there is no step {other:?}"),
     }
+}
+
+/// Reads a number of bytes, or up to the end, and nothing ahead.
+fn read_input(wanted: usize) {
+    let mut bytes = vec![0; wanted];
+    let mut count = 0;
+    while count < wanted {
+        match rustix::io::read(rustix::stdio::stdin(), &mut bytes[count..]) {
+            Ok(0) => break,
+            Ok(read) => count += read,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let last = bytes[..count].rsplitn(2, |byte| *byte == b' ').next();
+    let last = String::from_utf8_lossy(last.expect("a part"));
+    let sum: u64 = bytes
+        .iter()
+        .zip(1..)
+        .map(|(byte, place)| u64::from(*byte) * place)
+        .sum();
+    println!("read {count} bytes, sum {sum}, last {last}");
 }
 
 /// Rank 0 sends a number of messages of 64 KiB to rank 1, which no checkpoint frees; it prints a

@@ -28,6 +28,7 @@ mod same_memory;
 mod scripted;
 mod spill;
 mod ssh;
+mod standard_input;
 mod survival;
 mod two_hosts;
 mod verbs;

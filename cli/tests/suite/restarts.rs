@@ -87,14 +87,6 @@ fn a_life_that_never_reports_its_beginning_began_at_the_beginning() {
     assert_eq!(ended.out, "once\nmore\n");
 }
 
-#[test]
-fn later_lives_read_nothing() {
-    let folder = folder();
-    let steps = "first:stdin join later:begin=0 die=1/$/a later:stdin last-fence";
-    let ended = play(folder.path(), "-n 1 --no-prefix", steps).expect(0);
-    assert_eq!(ended.out, "stdin \"\"\n");
-}
-
 const START: &str = "address first:ask later:begin=0 later:meet later:recovered=7";
 
 #[test]

@@ -199,7 +199,6 @@ impl Agent {
         let part = HostPart {
             setup,
             piped: true,
-            reads_stdin: false,
             descriptors: Vec::new(),
         };
         let answer = match start::prepare(part) {
@@ -223,8 +222,8 @@ impl Agent {
         let Some(prepared) = &self.prepared else {
             return Ok(());
         };
-        let (rank, incarnation) = life;
-        let started = prepared.starter.start(rank, incarnation);
+        let (rank, _) = life;
+        let started = prepared.starter.start(rank, None);
         let started = started.and_then(|(child, link)| AgentRank::new(life, child, link));
         let answer = match started {
             Ok(started) => {
