@@ -26,14 +26,17 @@ Options of a program:
   -path <DIR[:DIR]…>           Folders to find the program in
   -x <NAME[=VALUE]>            Set a variable, or pass it on to other hosts
   -env <NAME> <VALUE>          Set a variable
+  -host <NAME[:SLOTS],…>       Hosts of its ranks, or, only at the first program, of all; also
+                               -hosts, -H
 
 Options of the job, before the first program:
   -genv <NAME> <VALUE>         Set a variable for all programs
   -genvlist <NAME[,NAME]…>     Pass variables on to other hosts
-  -host <NAME[:SLOTS],…>       Hosts to run ranks on; also -hosts, -H
   -hostfile <FILE>             Hosts from a file with lines `NAME slots=N`; also -machinefile, -f
+  -initial-errhandler <NAME>   mpi_errors_are_fatal [default], mpi_errors_abort or mpi_errors_return
   -l                           Put the rank before each line of output
-  -configfile <FILE>           Read programs with their options from a file, one on each line
+  -configfile <FILE>           Read programs with their options from a file, one on each line;
+                               quotes keep blanks together
   -h, --help                   Print help
   -V, --version                Print version
 

@@ -165,6 +165,19 @@ resources: [mpi_shared_memory]=[true]
 }
 
 #[test]
+fn the_initial_error_handler_can_be_chosen() {
+    let Some(program) = program("tests/programs/initial_errhandler.c") else {
+        return;
+    };
+    for (handler, goes_on) in [("mpi_errors_return", true), ("mpi_errors_abort", false)] {
+        let mut command = Command::new(program.path());
+        let ended = built::end(command.env("REFRAIN_MPI_ERRHANDLER", handler));
+        assert_eq!(ended.status == Some(0), goes_on, "{}", ended.err);
+        assert_eq!(ended.out == "goes on\n", goes_on, "{}", ended.out);
+    }
+}
+
+#[test]
 fn checks_of_buffers_can_be_turned_off() {
     let Some(program) = program("tests/programs/one_buffer.c") else {
         return;

@@ -2,7 +2,7 @@
 
 use clap::Command;
 use miette::{IntoDiagnostic as _, WrapErr as _, miette};
-use refrain_launch::Program;
+use refrain_launch::{HostSlots, Program, parse_hosts};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,6 +12,8 @@ use std::path::PathBuf;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Section {
     ranks: Option<u32>,
+    /// As in `--host`.
+    hosts: Option<OsString>,
     folder: Option<PathBuf>,
     /// `PATH` for the program.
     search: Option<OsString>,
@@ -32,6 +34,27 @@ pub struct Words {
 }
 
 impl Section {
+    /// The host of each rank, if the program has hosts of its own.
+    fn host_of_rank(&self) -> miette::Result<Vec<String>> {
+        let Some(hosts) = &self.hosts else {
+            return Err(miette!(
+                "a program has no -host: name the hosts of each program, or before the first one those of all"
+            ));
+        };
+        let listed = parse_hosts(text(hosts)?).into_diagnostic()?;
+        let slots = |host: HostSlots| std::iter::repeat_n(host.name, host.slots as usize);
+        let ranks = self.ranks() as usize;
+        let placed: Vec<String> = listed.into_iter().flat_map(slots).take(ranks).collect();
+        match placed.len() == ranks {
+            true => Ok(placed),
+            false => Err(miette!(
+                "-host {} has slots for {} of {ranks} ranks: name more hosts, or slots (NAME:SLOTS)",
+                hosts.display(),
+                placed.len()
+            )),
+        }
+    }
+
     /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks.unwrap_or(1)
@@ -75,7 +98,7 @@ pub fn read(words: &[OsString], known: &Command) -> miette::Result<Words> {
             let text = fs::read_to_string(file).into_diagnostic();
             let text = text.wrap_err_with(|| format!("-configfile {}", file.display()))?;
             for line in text.lines().filter(|line| !line.starts_with('#')) {
-                let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+                let words = words_of(line)?;
                 if !words.is_empty() {
                     all.read_section(&words, known)?;
                 }
@@ -92,7 +115,29 @@ pub fn read(words: &[OsString], known: &Command) -> miette::Result<Words> {
             .environment
             .splice(..0, all.environment.iter().cloned());
     }
+    all.place()?;
     Ok(all)
+}
+
+/// The words of a line. Blanks between quotes belong to a word.
+fn words_of(line: &str) -> miette::Result<Vec<OsString>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in line.chars() {
+        match quote {
+            Some(open) if letter == open => quote = None,
+            None if "'\"".contains(letter) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            None if letter.is_whitespace() => words.extend(word.take().map(Into::into)),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word.map(Into::into));
+    match quote {
+        None => Ok(words),
+        Some(quote) => Err(miette!("-configfile: {quote} is not closed: {line}")),
+    }
 }
 
 /// Whether the word is an option of one of these names, with one dash or two.
@@ -102,41 +147,72 @@ fn is_one_of(word: &OsStr, names: &[&str]) -> bool {
 }
 
 impl Words {
+    /// Places the ranks on the hosts of the first program, or of each program.
+    fn place(&mut self) -> miette::Result<()> {
+        let hosts = match &mut self.sections[..] {
+            [first, rest @ ..] if rest.iter().all(|section| section.hosts.is_none()) => {
+                first.hosts.take()
+            }
+            sections => {
+                let hosts = sections.iter().map(Section::host_of_rank);
+                let hosts = hosts.collect::<miette::Result<Vec<_>>>()?;
+                Some(hosts.concat().join(",").into())
+            }
+        };
+        self.options
+            .extend(hosts.into_iter().flat_map(|hosts| ["--host".into(), hosts]));
+        Ok(())
+    }
+
     fn read_section(&mut self, words: &[OsString], known: &Command) -> miette::Result<()> {
         let mut section = Section::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
+            let (name, mut given) = match word.to_str().and_then(|word| word.split_once('=')) {
+                Some((name, given)) => (OsStr::new(name), Some(given.into())),
+                None => (word.as_os_str(), None),
+            };
             let mut value = || {
-                let value = words.next().cloned();
+                let value = given.take().or_else(|| words.next().cloned());
                 value.ok_or_else(|| miette!("{} needs a value", word.display()))
             };
             if !word.as_encoded_bytes().starts_with(b"-") {
                 section.command = std::iter::once(word).chain(words).cloned().collect();
                 break;
-            } else if is_one_of(word, &["n", "np", "c"]) {
+            } else if is_one_of(name, &["n", "np", "c"]) {
                 section.ranks = Some(ranks(&value()?)?);
-            } else if is_one_of(word, &["wdir", "wd"]) {
+            } else if is_one_of(name, &["wdir", "wd"]) {
                 section.folder = Some(value()?.into());
-            } else if is_one_of(word, &["path"]) {
+            } else if is_one_of(name, &["path"]) {
                 section.search = Some(value()?);
-            } else if is_one_of(word, &["x"]) {
+            } else if is_one_of(name, &["x"]) {
                 section.environment.extend(variable(&value()?)?);
-            } else if is_one_of(word, &["env"]) {
+            } else if is_one_of(name, &["env"]) {
                 section.environment.push((value()?, value()?));
-            } else if is_one_of(word, &["genv"]) {
+            } else if is_one_of(name, &["genv"]) {
                 self.environment.push((value()?, value()?));
-            } else if is_one_of(word, &["genvlist"]) {
+            } else if is_one_of(name, &["genvlist"]) {
                 for name in text(&value()?)?.split(',') {
                     self.environment.extend(variable(OsStr::new(name))?);
                 }
-            } else if is_one_of(word, &["host", "hosts", "H"]) {
-                self.options.extend(["--host".into(), value()?]);
-            } else if is_one_of(word, &["hostfile", "machinefile", "f"]) {
+            } else if is_one_of(name, &["host", "hosts", "H"]) {
+                section.hosts = Some(value()?);
+            } else if is_one_of(name, &["hostfile", "machinefile", "f"]) {
                 self.options.extend(["--hostfile".into(), value()?]);
-            } else if is_one_of(word, &["l"]) {
+            } else if is_one_of(name, &["initial-errhandler"]) {
+                let handler = value()?;
+                if !ERRHANDLERS.iter().any(|known| handler == *known) {
+                    return Err(miette!(
+                        "-initial-errhandler {}: use {}",
+                        handler.display(),
+                        ERRHANDLERS.join(", ")
+                    ));
+                }
+                self.environment.push((ERRHANDLER_VARIABLE.into(), handler));
+            } else if is_one_of(name, &["l"]) {
                 self.options.push(PREFIX.into());
             } else if is_one_of(
-                word,
+                name,
                 &["genvall", "envall", "oversubscribe", "allow-run-as-root"],
             ) {
                 // Is so in any case.
@@ -145,11 +221,15 @@ impl Words {
                 if has_value {
                     self.options.push(value()?);
                 }
+                given = None;
             } else {
                 return Err(miette!(
                     "unknown option {}: see mpiexec --help and refrain run --help",
                     word.display()
                 ));
+            }
+            if given.is_some() {
+                return Err(miette!("{} takes no value", name.display()));
             }
         }
         if section.command.is_empty() {
@@ -159,6 +239,15 @@ impl Words {
         Ok(())
     }
 }
+
+/// Names of error handlers (MPI-5.0, section 9.3.4).
+const ERRHANDLERS: [&str; 3] = [
+    "mpi_errors_are_fatal",
+    "mpi_errors_abort",
+    "mpi_errors_return",
+];
+/// `libmpi_abi` reads the initial error handler from it.
+const ERRHANDLER_VARIABLE: &str = "REFRAIN_MPI_ERRHANDLER";
 
 /// The option `-l`: `refrain run` has the opposite, `--no-prefix`.
 pub const PREFIX: &str = "-l";
@@ -245,6 +334,14 @@ mod tests {
     }
 
     #[test]
+    fn each_program_has_hosts_of_its_own_or_all_have_those_of_the_first() {
+        let hosts = |line| read_text(line).map(|words| words.options);
+        assert_eq!(hosts("-host a:4 p : q").unwrap(), ["--host", "a:4"]);
+        let own = "-n 3 -host a:2,[fe80::1]:2 p : -n=1 -host=[fe80::2]:4 q : -H c -n 1 r";
+        assert_eq!(hosts(own).unwrap(), ["--host", "a,a,fe80::1,fe80::2,c"]);
+    }
+
+    #[test]
     fn wrong_words_are_named() {
         for (line, part) in [
             ("-n 0 p", "-n 0"),
@@ -254,6 +351,16 @@ mod tests {
             ("--no-such p", "--no-such"),
             ("-mca a b p", "-mca"),
             ("-configfile /no/such", "/no/such"),
+            ("-l=3 p", "-l takes no value"),
+            ("-initial-errhandler mpi_errors p", "mpi_errors_return"),
+            ("-n=0 p", "-n 0"),
+            ("-n2 p", "unknown option -n2"),
+            ("p : -host b q", "name the hosts of each program"),
+            (
+                "-host a p : -host b q : r",
+                "name the hosts of each program",
+            ),
+            ("-n 3 -host a:2 p : -host b q", "2 of 3 ranks"),
         ] {
             let error = format!("{:?}", read_text(line).expect_err(line));
             assert!(error.contains(part), "{line}: {error}");
@@ -263,10 +370,16 @@ mod tests {
     #[test]
     fn a_file_has_a_program_on_each_line() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(&file, "# two\n-n 2 p\n\n--host=a q 1\n").unwrap();
-        let words = read_text(&format!("-configfile {}", file.path().display())).unwrap();
-        assert_eq!(words.options, ["--host=a"]);
+        let read_lines = |lines: &str| {
+            fs::write(&file, lines).unwrap();
+            read_text(&format!("-configfile {}", file.path().display()))
+        };
+        let words = read_lines("# two\n-n 2 --host=a p\n\nq 1 'a \"b' \"\"c\" '\" ''\n").unwrap();
+        assert_eq!(words.options, ["--host", "a"]);
         let ranks: Vec<u32> = words.sections.iter().map(Section::ranks).collect();
         assert_eq!(ranks, [2, 1]);
+        assert_eq!(words.sections[1].command, ["q", "1", "a \"b", "c '", ""]);
+        let error = read_lines("p 'a b\n").unwrap_err().to_string();
+        assert!(error.contains("' is not closed"), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "allocates memory for the program")]
 
+use super::errors;
 use crate::abi::{Comm, Info, list, list_mut, put, put_text};
 use crate::border::{called, given, named};
 use crate::communicator::Communicator;
@@ -75,6 +76,7 @@ fn begin(level: c_int) -> Result {
     let named = |group, name: &str| -> Result<Communicator> {
         let mut communicator = Communicator::new(&world, group)?;
         communicator.name = name.into();
+        communicator.errhandler = errors::initial();
         Ok(communicator)
     };
     let communicators = [named(all, "MPI_COMM_WORLD")?, named(own, "MPI_COMM_SELF")?];

@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::handles::Table;
 use crate::state::{made, mpi};
 use core::ffi::{c_char, c_int};
+use std::env;
 
 /// Error handlers of the program, and the classes and codes that it has added.
 pub struct Errors {
@@ -84,6 +85,19 @@ pub fn handler(subject: Subject) -> Handler {
     }
 }
 
+/// The variable of `mpiexec -initial-errhandler`.
+const INITIAL: &str = "REFRAIN_MPI_ERRHANDLER";
+
+/// The error handler of the predefined communicators before the program sets another one (MPI-5.0,
+/// section 9.3.4). Other values of the variable count as the default.
+pub fn initial() -> Errhandler {
+    match env::var(INITIAL).as_deref() {
+        Ok("mpi_errors_return") => abi::ERRORS_RETURN,
+        Ok("mpi_errors_abort") => abi::ERRORS_ABORT,
+        _ => abi::ERRORS_ARE_FATAL,
+    }
+}
+
 fn of_session(session: Session) -> Errhandler {
     let sessions = mpi().sessions.borrow();
     sessions
@@ -99,7 +113,7 @@ fn of_communicator(comm: Comm) -> Errhandler {
         .or_else(|_| communicators.get(abi::COMM_SELF));
     match found {
         Ok(communicator) => communicator.errhandler,
-        Err(_) => abi::ERRORS_ARE_FATAL,
+        Err(_) => initial(),
     }
 }
 
