@@ -5,10 +5,13 @@
 //! A file is set back. A pipe or socket is copied for each life; the launcher takes out of it only
 //! what the rank has read, and keeps that in memory.
 
+use super::hosts::far::AgentHandle;
+use super::hosts::message::{Life, ToAgent};
+use super::loggers::Reach;
 use super::polling::is_ready;
 use rustix::event::PollFlags;
 use rustix::fs::{FileType, OFlags, SeekFrom, fcntl_setfl, fstat, seek, tell};
-use rustix::io::{Errno, ioctl_fionread, read, write};
+use rustix::io::{Errno, ioctl_fionread, pread, read, write};
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, tee};
 use rustix::stdio::stdin;
@@ -29,29 +32,32 @@ pub enum StandardInput {
     Inherited,
     /// The launcher's own, a file that is set back to this position.
     File(u64),
-    /// Copies of the launcher's own, a pipe or socket.
+    /// Copies of the launcher's own: a pipe, a socket, or for a rank on another host.
     Copied(Copies<BorrowedFd<'static>>),
 }
 
 impl StandardInput {
     /// The launcher's standard input, unless that is a terminal: a rank is no foreground process,
     /// and would be stopped when it reads.
-    pub fn of_launcher(has_later_lives: bool) -> Self {
-        let own = stdin();
+    pub fn of_launcher(has_later_lives: bool, reach: Reach) -> Self {
+        let (own, is_far) = (stdin(), reach == Reach::OtherHosts);
         if own.is_terminal() {
             return Self::Empty;
         }
-        if !has_later_lives {
+        if !has_later_lives && !is_far {
             return Self::Inherited;
         }
-        if let Ok(position) = tell(own) {
-            return Self::File(position);
-        }
-        match fstat(own).map(|status| FileType::from_raw_mode(status.st_mode)) {
-            Ok(FileType::Fifo) => Self::Copied(Copies::of(own, true, KEPT_BYTES_MAX)),
-            Ok(FileType::Socket) => Self::Copied(Copies::of(own, false, KEPT_BYTES_MAX)),
-            _ => Self::Inherited,
-        }
+        let file_type = fstat(own).map(|status| FileType::from_raw_mode(status.st_mode));
+        let kind = match (tell(own), file_type) {
+            (Ok(position), _) if !is_far => return Self::File(position),
+            (Ok(position), _) => Kind::File(position),
+            (_, Ok(FileType::Fifo)) => Kind::Pipe,
+            (_, Ok(FileType::Socket)) => Kind::Socket,
+            _ if is_far => return Self::Empty,
+            _ => return Self::Inherited,
+        };
+        let kept_bytes_max = has_later_lives.then_some(KEPT_BYTES_MAX);
+        Self::Copied(Copies::of(own, kind, kept_bytes_max))
     }
 
     /// What the next life reads; `None`: nothing. The processes of earlier lives have ended.
@@ -66,8 +72,41 @@ impl StandardInput {
                 seek(stdin(), SeekFrom::Start(*position))?;
                 Ok(Some(stdin()))
             }
-            Self::Copied(copies) => copies.next_life().map(Some),
+            Self::Copied(copies) => {
+                copies.next_life(None)?;
+                Ok(copies.reader.as_ref().map(AsFd::as_fd))
+            }
         }
+    }
+
+    /// As [`of_next_life`](Self::of_next_life), on another host, where the life is being started.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_far_life(&mut self, agent: AgentHandle, life: Life) -> io::Result<()> {
+        let far = Far {
+            agent,
+            life,
+            unread: 0,
+        };
+        match self {
+            Self::Copied(copies) => copies.next_life(Some(far)),
+            _ => {
+                far.give(Vec::new());
+                Ok(())
+            }
+        }
+    }
+
+    /// The life on another host has read all that it was given, but for so many bytes. Returns a
+    /// line to report.
+    pub fn was_read_far(&mut self, left: usize) -> Option<String> {
+        if let Self::Copied(copies) = self
+            && let Some(far) = &mut copies.far
+        {
+            far.unread = left;
+        }
+        self.advance()
     }
 
     /// What to wait for before [`advance`](Self::advance).
@@ -90,20 +129,61 @@ impl StandardInput {
     }
 }
 
-/// Copies a pipe or socket for each life.
+/// A pipe that is ready for a page when it is empty: reader and writer.
+pub fn pipe_of_one_page() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setpipe_size(&writer, 1)?;
+    fcntl_setfl(&writer, OFlags::WRONLY | OFlags::NONBLOCK)?;
+    Ok((reader, writer))
+}
+
+/// Number of bytes in a pipe.
+pub fn left_in(pipe: &OwnedFd) -> usize {
+    ioctl_fionread(pipe).map_or(0, |left| left as usize)
+}
+
+/// What is copied.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Pipe,
+    Socket,
+    /// From this position on.
+    File(u64),
+}
+
+/// A life on another host.
+#[derive(Debug)]
+struct Far {
+    agent: AgentHandle,
+    life: Life,
+    /// Number of bytes that it was given and has not read, as far as is known.
+    unread: usize,
+}
+
+impl Far {
+    fn give(&self, bytes: Vec<u8>) {
+        let life = self.life;
+        self.agent.push(ToAgent::Input { life, bytes });
+    }
+}
+
+/// Copies a pipe, socket or file for each life.
 #[derive(Debug)]
 pub struct Copies<F: AsFd> {
     source: F,
-    is_pipe: bool,
+    kind: Kind,
     kept_bytes_max: usize,
-    /// All that was taken out of the source; `None`: it was too long.
+    /// All that was taken out of a pipe or socket; `None`: there are no later lives, or it was too
+    /// long.
     kept: Option<Vec<u8>>,
     /// The pipe of this life; its reader is open here as well, since the kernel reports a pipe
     /// without readers again and again.
     reader: Option<OwnedFd>,
     /// `None` at the end of the source.
     writer: Option<OwnedFd>,
-    /// Number of kept bytes that this life was given.
+    /// Where the bytes of the pipe go to, if the life is on another host.
+    far: Option<Far>,
+    /// Number of bytes that this life was given and that are not in the source any more.
     given: usize,
     /// Number of bytes at the head of the source that were also written to the pipe, last.
     lent: usize,
@@ -113,33 +193,34 @@ pub struct Copies<F: AsFd> {
 }
 
 impl<F: AsFd> Copies<F> {
-    fn of(source: F, is_pipe: bool, kept_bytes_max: usize) -> Self {
+    fn of(source: F, kind: Kind, kept_bytes_max: Option<usize>) -> Self {
         Self {
             source,
-            is_pipe,
-            kept_bytes_max,
-            kept: Some(Vec::new()),
+            kind,
+            kept_bytes_max: kept_bytes_max.unwrap_or(0),
+            kept: kept_bytes_max.map(|_| Vec::new()),
             reader: None,
             writer: None,
+            far: None,
             given: 0,
             lent: 0,
             is_filled: false,
         }
     }
 
-    fn next_life(&mut self) -> io::Result<BorrowedFd<'_>> {
+    fn next_life(&mut self, far: Option<Far>) -> io::Result<()> {
         self.take_what_was_read();
-        if self.kept.is_none() {
+        if self.kept.is_none() && self.given > 0 {
             return Err(io::Error::other(self.too_long()));
         }
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        fcntl_setpipe_size(&writer, 1)?;
-        fcntl_setfl(&writer, OFlags::WRONLY | OFlags::NONBLOCK)?;
-        self.writer = Some(writer);
+        if let Kind::File(begin) = self.kind {
+            seek(&self.source, SeekFrom::Start(begin))?;
+        }
+        let (reader, writer) = pipe_of_one_page()?;
+        (self.reader, self.writer, self.far) = (Some(reader), Some(writer), far);
         (self.given, self.lent, self.is_filled) = (0, 0, false);
         self.advance();
-        let reader = self.reader.insert(reader);
-        Ok((*reader).as_fd())
+        Ok(())
     }
 
     fn too_long(&self) -> String {
@@ -151,10 +232,11 @@ impl<F: AsFd> Copies<F> {
 
     fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         let writer = self.writer.as_ref()?;
-        Some(match self.is_filled {
-            true => (writer.as_fd(), PollFlags::OUT),
-            false => (self.source.as_fd(), PollFlags::IN),
-        })
+        match self.is_filled {
+            true if self.far.is_some() => None,
+            true => Some((writer.as_fd(), PollFlags::OUT)),
+            false => Some((self.source.as_fd(), PollFlags::IN)),
+        }
     }
 
     fn advance(&mut self) {
@@ -177,24 +259,43 @@ impl<F: AsFd> Copies<F> {
         if !self.is_filled && !matches!(written, Err(Errno::AGAIN | Errno::INTR)) {
             self.writer = None;
         }
+        if let (Some(far), Some(reader)) = (&mut self.far, &self.reader)
+            && (self.is_filled || self.writer.is_none())
+        {
+            let mut part = vec![0; PART_BYTES];
+            far.unread = written.map_or(0, |_| read(reader, &mut part[..]).unwrap_or(0));
+            part.truncate(far.unread);
+            far.give(part);
+        }
     }
 
     /// Writes the head of the source to the pipe, and leaves it in the source.
     fn lend(&self, writer: &OwnedFd) -> rustix::io::Result<usize> {
-        if self.is_pipe {
-            return tee(&self.source, writer, PART_BYTES, SpliceFlags::NONBLOCK);
-        }
         let mut part = [0; PART_BYTES];
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let (received, _) = recv(&self.source, &mut part, flags)?;
-        write(writer, &part[..received])
+        let count = match self.kind {
+            Kind::Pipe => return tee(&self.source, writer, PART_BYTES, SpliceFlags::NONBLOCK),
+            Kind::Socket => {
+                let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+                recv(&self.source, &mut part, flags)?.1
+            }
+            Kind::File(begin) => pread(&self.source, &mut part, begin + self.given as u64)?,
+        };
+        write(writer, &part[..count])
     }
 
     /// Takes what the rank has read out of the source. Returns the number of bytes that are left
     /// in the pipe.
     fn take_what_was_read(&mut self) -> usize {
-        let pipe = self.writer.as_ref();
-        let left = pipe.and_then(|pipe| ioctl_fionread(pipe).ok()).unwrap_or(0) as usize;
+        let left = match &self.far {
+            Some(far) => far.unread,
+            None => self.writer.as_ref().map_or(0, left_in),
+        };
+        if let Kind::File(begin) = self.kind {
+            self.given += self.lent.saturating_sub(left);
+            self.lent = self.lent.min(left);
+            let _ = seek(&self.source, SeekFrom::Start(begin + self.given as u64));
+            return left;
+        }
         let mut part = [0; PART_BYTES];
         // Another process may read the source, too: this one must not wait for what is gone.
         while self.lent > left && is_ready(&self.source, PollFlags::IN) {
@@ -231,12 +332,12 @@ mod tests {
     /// Copies of a pipe, and its other end.
     fn copied(kept_bytes_max: usize) -> (Copies<PipeReader>, PipeWriter) {
         let (source, to) = pipe().unwrap();
-        (Copies::of(source, true, kept_bytes_max), to)
+        (Copies::of(source, Kind::Pipe, Some(kept_bytes_max)), to)
     }
 
     fn life(copies: &mut Copies<PipeReader>) -> File {
-        let input = copies.next_life().unwrap();
-        input.try_clone_to_owned().unwrap().into()
+        copies.next_life(None).unwrap();
+        copies.reader.as_ref().unwrap().try_clone().unwrap().into()
     }
 
     /// What a life reads now, in one piece.
@@ -327,7 +428,7 @@ mod tests {
             copies.advance();
             assert_eq!(piece(&mut second, 9), part);
         }
-        let refusal = copies.next_life().unwrap_err().to_string();
+        let refusal = copies.next_life(None).unwrap_err().to_string();
         assert!(refusal.contains("more than 3 bytes"), "{refusal}");
     }
 }

@@ -221,10 +221,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         rounds,
         past_last_fence: false,
         unprotected_since: None,
-        standard_input: match placement {
-            Placement::Local(_) => StandardInput::of_launcher(max_restarts > 0),
-            Placement::Remote(_) => StandardInput::Empty,
-        },
+        standard_input: StandardInput::of_launcher(max_restarts > 0, reach),
         placement,
         id,
         config: spec.config,
@@ -391,6 +388,11 @@ impl Job {
             }
             Placement::Remote(hosts) => {
                 let started = hosts.start(rank, incarnation, outputs);
+                if rank == 0 && started.is_ok() {
+                    let agent = hosts.agent_of(rank).clone();
+                    self.standard_input
+                        .begin_far_life(agent, (rank, incarnation))?;
+                }
                 started.map_err(io::Error::other)
             }
         }

@@ -2,6 +2,7 @@
 //! left for others.
 
 use crate::launched::{Ended, Launched, job, run};
+use crate::scripted::Hosts;
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter, Read as _, Seek as _, Write as _, pipe};
 use std::os::fd::OwnedFd;
@@ -188,4 +189,35 @@ fn a_writer_waits_for_a_rank_that_does_not_read() {
     let Ended { out, .. } = launched.end().expect(0);
     let part = String::from_utf8(part).unwrap();
     assert_eq!(out, "begun\n".to_owned() + &read(&part));
+}
+
+/// As on one host; what is left is left, too.
+#[test]
+fn a_rank_on_another_host_reads_the_same() {
+    let hosts = Hosts::new();
+    let text = text(100_003);
+    let (first, second) = text.split_at(70_001);
+    let steps =
+        "join later:begin=0 die=1/$/a read=70001 die=3/$/a read=1000000 die=4/$/a last-fence";
+    for (kind, input) in inputs(folder().path(), &text) {
+        let folder = folder();
+        let steps = steps.replace('$', folder.path().to_str().unwrap());
+        let mut job = hosts.job("-n 1 --host a --no-prefix --protocol pessimist", &steps);
+        let ended = run(job.stdin(Stdio::from(input))).expect(0);
+        assert_eq!(ended.out, read(first) + &read(second), "{kind}");
+        let deaths = std::fs::read(folder.path().join("a")).unwrap().len();
+        assert_eq!(deaths, 4, "{kind}: {}", ended.err);
+    }
+    for protocol in ["none", "pessimist"] {
+        let options = format!("-n 2 --host a,b --no-prefix --protocol {protocol}");
+        let (from, to) = filled(&text[..100]);
+        let mut job = hosts.job(&options, "0:read=7 finalize");
+        run(job.stdin(from.try_clone().unwrap())).expect(0);
+        drop((job, to));
+        assert_eq!(rest(from), text[7..100], "{protocol}");
+
+        let mut job = hosts.job(&options, "stdin finalize");
+        let ended = run(job.stdin(File::open("/dev/null").unwrap())).expect(0);
+        assert_eq!(ended.out, "stdin \"\"\nstdin \"\"\n", "{protocol}");
+    }
 }

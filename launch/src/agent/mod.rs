@@ -10,10 +10,12 @@
 //! | file | subject |
 //! |---|---|
 //! | `service` | the loop |
+//! | `input` | the standard input of a rank |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
 //!
 //! Docs: `docs/guide/hosts.md`.
 
+mod input;
 mod ranks;
 mod service;
 

@@ -1,5 +1,6 @@
 //! The ranks of one host, and the memory that ranks share by descriptors.
 
+use super::input::Input;
 use crate::child::RankChild;
 use crate::hosts::message::{FromAgent, Life, OUTPUT_BYTES_MAX};
 use crate::link::Link;
@@ -105,6 +106,7 @@ pub(super) struct AgentRank {
     child: RankChild,
     link: Link,
     pipes: [Pipe; 2],
+    pub(super) input: Option<Input>,
     has_ended: bool,
     /// One of its descriptors was ready since the last [`look`](Self::look).
     pub(super) is_ready: bool,
@@ -123,6 +125,7 @@ impl AgentRank {
             child,
             link,
             pipes: [Pipe::new(Stream::Out, out)?, Pipe::new(Stream::Err, err)?],
+            input: None,
             has_ended: false,
             is_ready: false,
         })
@@ -145,7 +148,9 @@ impl AgentRank {
             (pipe.untaken_bytes < OUTPUT_BYTES_MAX).then(|| (end.as_fd(), PollFlags::IN))
         });
         let ending = (!self.has_ended).then(|| (self.child.end_descriptor(), PollFlags::IN));
-        self.link.interest().into_iter().chain(pipes).chain(ending)
+        let input = self.input.iter().filter_map(Input::interest);
+        let link = self.link.interest().into_iter();
+        link.chain(pipes).chain(input).chain(ending)
     }
 
     /// Passes a message of the launcher on to the rank.
@@ -184,6 +189,7 @@ impl AgentRank {
         let Some(end) = end else {
             self.hear(shared, &mut words);
             self.read(1, shared, &mut words);
+            self.report_input(&mut words);
             return words;
         };
         // The first message names the process behind a wrapper; the fence needs it.
@@ -196,6 +202,7 @@ impl AgentRank {
         self.hear(shared, &mut words);
         self.read(DRAIN_READS, shared, &mut words);
         self.has_ended = true;
+        self.report_input(&mut words);
         words.push(FromAgent::Ended {
             life: self.life,
             end,
@@ -203,6 +210,15 @@ impl AgentRank {
             unfenced,
         });
         words
+    }
+
+    fn report_input(&mut self, words: &mut Vec<FromAgent>) {
+        let input = self.input.as_mut();
+        let left = input.and_then(|input| input.take_left(self.has_ended));
+        words.extend(left.map(|bytes| FromAgent::InputLeft {
+            life: self.life,
+            bytes,
+        }));
     }
 
     fn hear(&mut self, shared: &mut Shared, words: &mut Vec<FromAgent>) {

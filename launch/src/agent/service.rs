@@ -1,5 +1,6 @@
 //! The agent's loop.
 
+use super::input::Input;
 use super::ranks::{AgentRank, Shared};
 use crate::error::LaunchError;
 use crate::hosts::invitation::NotAnInvitation;
@@ -149,6 +150,12 @@ impl Agent {
                         rank.took(stream, bytes);
                     }
                 }
+                ToAgent::Input { life, bytes } => {
+                    let mut living = self.ranks.iter_mut().filter(|rank| rank.life == life);
+                    if let Some(input) = living.next().and_then(|rank| rank.input.as_mut()) {
+                        input.give(&bytes);
+                    }
+                }
                 ToAgent::End => return Ok(false),
             }
         }
@@ -223,8 +230,15 @@ impl Agent {
             return Ok(());
         };
         let (rank, _) = life;
-        let started = prepared.starter.start(rank, None);
-        let started = started.and_then(|(child, link)| AgentRank::new(life, child, link));
+        let start = || {
+            let input = (rank == 0).then(Input::new).transpose()?;
+            let reader = input.as_ref().map(Input::reader);
+            let (child, link) = prepared.starter.start(rank, reader)?;
+            let mut started = AgentRank::new(life, child, link)?;
+            started.input = input;
+            Ok(started)
+        };
+        let started = start();
         let answer = match started {
             Ok(started) => {
                 let process = started.child().id();

@@ -102,6 +102,14 @@ pub enum ToAgent {
     },
     /// The job is over.
     End,
+    /// The next bytes of a rank's standard input, when it has read all earlier ones; none: its
+    /// end. Answered with [`FromAgent::InputLeft`].
+    Input {
+        /// The life that gets them.
+        life: Life,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
 }
 
 /// Why an agent cannot prepare its host.
@@ -188,6 +196,13 @@ pub enum FromAgent {
         true_end: End,
         /// Processes that do not end, for people.
         unfenced: Option<String>,
+    },
+    /// A life has read its standard input but for so many bytes: none, or it has ended.
+    InputLeft {
+        /// The life.
+        life: Life,
+        /// Number of bytes.
+        bytes: usize,
     },
 }
 

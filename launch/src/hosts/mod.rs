@@ -78,6 +78,11 @@ impl Hosts {
         Ok(RankProcess::far(process, link, outputs))
     }
 
+    /// The agent of a rank's host.
+    pub(super) fn agent_of(&self, rank: u32) -> &AgentHandle {
+        &self.hosts[self.of_rank[rank as usize]].agent
+    }
+
     /// The fabric that all hosts have chosen.
     pub(super) fn fabric(&self) -> Result<String, JobError> {
         let mut found = self

@@ -148,6 +148,12 @@ impl Job {
                     });
                 }
             }
+            FromAgent::InputLeft { life, bytes } => {
+                if self.living(life).is_some() {
+                    let line = self.standard_input.was_read_far(bytes);
+                    self.say(line);
+                }
+            }
             FromAgent::Hello(_) | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
                 self.lose_host(number, "it sent a message that belongs to the start");
             }
