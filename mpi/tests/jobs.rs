@@ -6,7 +6,9 @@ mod built;
 mod program;
 
 use program::program;
+use std::io::{Write as _, pipe};
 use std::process::Command;
+use std::thread;
 
 /// The lines of a job, sorted, and the number of deaths.
 fn lines(source: &str, ranks: u32, options: &str) -> Option<(Vec<String>, usize)> {
@@ -45,6 +47,33 @@ fn messages_are_replayed() {
 fn collectives_on_all_communicators_are_replayed() {
     let kills = ["1@clock=20", "0@clock=60", "1@clock=40,0@clock=90"];
     same_with_kills("tests/programs/groups.c", &[2, 5], &kills);
+}
+
+#[test]
+fn the_standard_input_is_read_again() {
+    let Some(program) = program("tests/programs/input.c") else {
+        return;
+    };
+    // More than a pipe holds.
+    let numbers: String = (0..20_000).map(|number| format!("{number}\n")).collect();
+    let of = |options: &str| {
+        let (input, mut to) = pipe().expect("a pipe");
+        let mut command = program.command(2, options, "");
+        let numbers = numbers.clone();
+        let writer = thread::spawn(move || to.write_all(numbers.as_bytes()));
+        let ended = built::end_with_input(command.stdin(input)).expect_success();
+        drop(command);
+        writer.join().expect("it ends").expect("all is read");
+        let mut lines: Vec<_> = ended.out.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        (lines, ended.deaths())
+    };
+    let (expected, _) = of("--protocol none");
+    for kills in ["0@clock=2", "0@clock=9000,1@clock=12000", "0@clock=20001"] {
+        let (same, deaths) = of(&format!("--kill {kills}"));
+        assert_eq!(same, expected, "{kills}");
+        assert_eq!(deaths, kills.split(',').count(), "{kills}");
+    }
 }
 
 // REC-4 REC-8

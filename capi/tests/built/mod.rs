@@ -108,7 +108,8 @@ impl Program {
         end(&mut self.command(ranks, options, arguments))
     }
 
-    fn command(&self, ranks: u32, options: &str, arguments: &str) -> Command {
+    /// The command of [`job`](Self::job).
+    pub fn command(&self, ranks: u32, options: &str, arguments: &str) -> Command {
         let mut command = Command::new(launcher());
         command
             .args(["run", "--no-prefix", "-n", &ranks.to_string()])
@@ -153,7 +154,12 @@ impl Ended {
 
 /// Waits for the end. The test runner ends a job that hangs.
 pub fn end(command: &mut Command) -> Ended {
-    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    end_with_input(command.stdin(Stdio::null()))
+}
+
+/// As [`end`], with the standard input of the command.
+pub fn end_with_input(command: &mut Command) -> Ended {
+    let output = command.output().expect("it starts");
     Ended {
         status: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
