@@ -583,7 +583,7 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x12\x01\x54\0\0\0".as_slice(),
+            b"RJ\x13\x01\x54\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
