@@ -98,7 +98,7 @@ impl StandardInput {
         }
     }
 
-    /// The life on another host has read all that it was given, but for so many bytes. Returns a
+    /// The life on another host has `left` bytes to read, of those that it was given. Returns a
     /// line to report.
     pub fn was_read_far(&mut self, left: usize) -> Option<String> {
         if let Self::Copied(copies) = self
@@ -123,7 +123,11 @@ impl StandardInput {
             return None;
         };
         let was_kept = copies.kept.is_some();
-        copies.advance();
+        if let Err(error) = copies.advance() {
+            return Some(format!(
+                "the standard input cannot be read any more: {error}; rank 0 finds its end"
+            ));
+        }
         (was_kept && copies.kept.is_none())
             .then(|| format!("{}; the death of rank 0 ends the job", copies.too_long()))
     }
@@ -219,7 +223,8 @@ impl<F: AsFd> Copies<F> {
         let (reader, writer) = pipe_of_one_page()?;
         (self.reader, self.writer, self.far) = (Some(reader), Some(writer), far);
         (self.given, self.lent, self.is_filled) = (0, 0, false);
-        self.advance();
+        // A standard input that cannot be read at all is empty: not every job reads it.
+        let _ = self.advance();
         Ok(())
     }
 
@@ -239,10 +244,10 @@ impl<F: AsFd> Copies<F> {
         }
     }
 
-    fn advance(&mut self) {
+    fn advance(&mut self) -> rustix::io::Result<()> {
         let left = self.take_what_was_read();
         let Some(writer) = self.writer.as_ref().filter(|_| left == 0) else {
-            return;
+            return Ok(());
         };
         // Another process may have taken some of it.
         self.lent = 0;
@@ -266,6 +271,10 @@ impl<F: AsFd> Copies<F> {
             far.unread = written.map_or(0, |_| read(reader, &mut part[..]).unwrap_or(0));
             part.truncate(far.unread);
             far.give(part);
+        }
+        match written {
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -357,21 +366,21 @@ mod tests {
         to.write_all(b"abc").unwrap();
         let mut first = life(&mut copies);
         to.write_all(b"de").unwrap();
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!((left(&copies), piece(&mut first, 2)), (5, "ab".into()));
         let mut second = life(&mut copies);
         assert_eq!((left(&copies), piece(&mut second, 9)), (3, "ab".into()));
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!(piece(&mut second, 9), "cde");
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!(left(&copies), 0);
         drop(to);
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!(piece(&mut second, 9), "");
         assert!(copies.interest().is_none());
         let mut third = life(&mut copies);
         assert_eq!(piece(&mut third, 9), "abcde");
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!(piece(&mut third, 9), "");
     }
 
@@ -382,7 +391,7 @@ mod tests {
         let events = |copies: &Copies<PipeReader>| copies.interest().unwrap().1;
         assert_eq!(events(&copies), PollFlags::IN);
         to.write_all(b"ab").unwrap();
-        copies.advance();
+        copies.advance().unwrap();
         let is_ready = |copies: &Copies<PipeReader>| {
             let (descriptor, events) = copies.interest().unwrap();
             is_ready(&descriptor, events)
@@ -395,7 +404,7 @@ mod tests {
         assert!(!is_ready(&copies), "a part was not read");
         assert_eq!(piece(&mut life, 1), "b");
         assert!(is_ready(&copies));
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!(events(&copies), PollFlags::IN);
     }
 
@@ -407,10 +416,10 @@ mod tests {
         let mut other = copies.source.try_clone().unwrap();
         other.read_exact(&mut [0; 2]).unwrap();
         assert_eq!(piece(&mut life, 9), "abc");
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!(left(&copies), 0);
         to.write_all(b"de").unwrap();
-        copies.advance();
+        copies.advance().unwrap();
         assert_eq!((left(&copies), piece(&mut life, 1)), (2, "d".into()));
         drop(copies);
         assert_eq!(ioctl_fionread(&other), Ok(1));
@@ -425,7 +434,7 @@ mod tests {
         assert_eq!(piece(&mut second, 9), "abc");
         for part in ["de", "f"] {
             to.write_all(part.as_bytes()).unwrap();
-            copies.advance();
+            copies.advance().unwrap();
             assert_eq!(piece(&mut second, 9), part);
         }
         let refusal = copies.next_life(None).unwrap_err().to_string();

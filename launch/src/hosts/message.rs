@@ -197,11 +197,11 @@ pub enum FromAgent {
         /// Processes that do not end, for people.
         unfenced: Option<String>,
     },
-    /// A life has read its standard input but for so many bytes: none, or it has ended.
+    /// A life has read all of [`ToAgent::Input`], or has ended.
     InputLeft {
         /// The life.
         life: Life,
-        /// Number of bytes.
+        /// Number of bytes that it has not read.
         bytes: usize,
     },
 }
