@@ -114,10 +114,8 @@ impl Holdings {
     /// What was written last for this rank is in the log.
     #[inline]
     pub(crate) fn carried_to(&mut self, to: Rank) {
-        let peer = &mut self.peers[to.index()];
-        let carried = &mut peer.carried;
+        let carried = &mut self.peers[to.index()].carried;
         let first = carried.until.max(self.stable);
-        peer.has_more |= carried.next > first;
         self.counts.carried += carried.next.0.saturating_sub(first.0);
         self.counts.carried_bytes += carried.bytes as u64;
         carried.until = carried.next;
@@ -247,12 +245,13 @@ impl Holdings {
         }
     }
 
-    /// Whether a message may leave with the unstable batches, and with events that are in none yet: all holders that they need but one have confirmed
-    /// them, and its receiver is that one. A rank that fails together with this one is no holder. CAUSAL-1
+    /// Whether a message may leave with the unstable batches, and with events that are in no batch yet: all holders
+    /// that they need but one have confirmed them, and its receiver is that one. A rank that fails together with
+    /// this one is no holder. CAUSAL-1
     #[inline]
-    pub(crate) fn may_carry_to(&self, to: Rank, has_pending: bool) -> bool {
+    pub(crate) fn may_carry_to(&self, to: Rank, has_pending: impl FnOnce() -> bool) -> bool {
         !self.tolerance.are_together(self.rank, to)
-            && (self.tolerance.failures() == 1 || !has_pending && self.are_held_beside(to))
+            && (self.tolerance.failures() == 1 || !has_pending() && self.are_held_beside(to))
     }
 
     fn are_held_beside(&self, to: Rank) -> bool {

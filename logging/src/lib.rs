@@ -18,7 +18,9 @@ pub mod rounds;
 pub mod segment;
 pub mod spill;
 pub mod store;
+mod stores;
 mod ticket;
 
 pub use causal::LeftInLogs;
 pub use family::{EventStore, Member, UnknownProtocol};
+pub use stores::Stores;

@@ -64,10 +64,10 @@ pub trait Commits {
     #[inline]
     fn idle(&mut self) {}
 
-    /// Whether a message to a rank may leave with the batches that it has to carry, and, if `has_pending`, with
-    /// events that are in no batch yet; else it waits until all are stable. CAUSAL-1
+    /// Whether a message to a rank may leave with the batches that it has to carry, and with events that are in no
+    /// batch yet, if `has_pending` says that there are any; else it waits until all are stable. CAUSAL-1
     #[inline]
-    fn may_carry(&self, _to: Rank, _has_pending: bool) -> bool {
+    fn may_carry(&self, _to: Rank, _has_pending: impl FnOnce() -> bool) -> bool {
         true
     }
 
@@ -282,7 +282,7 @@ impl<C: Commits> Pessimist<C> {
     /// See [`Commits::may_carry`].
     #[inline]
     pub fn may_carry(&self, to: Rank) -> bool {
-        self.commits.may_carry(to, self.recorder.has_pending(true))
+        (self.commits).may_carry(to, || self.recorder.has_pending(true))
     }
 
     /// Writes what the next message to a rank has to carry: all events so far that are not stable, as far as it

@@ -22,7 +22,6 @@
 //! ```
 
 mod error;
-mod event_store;
 mod protocol;
 mod stdio;
 mod world;

@@ -1,15 +1,19 @@
 //! The engine of a rank's process, and the parts of the process that wait for its events.
 
-use crate::event_store::EventStore;
 use core::time::Duration;
+use refrain_eventlog::client::Client;
 use refrain_job::output_gate::OutputGate;
 use refrain_job::statistics::GateWaits;
+use refrain_logging::Stores;
 use refrain_rank::protocol::{Advance, Logging, Watch};
 use refrain_transport::engine;
 use std::time::Instant;
 
-/// The engine of a rank that is a process.
-pub(crate) type Engine = engine::Engine<Logging<EventStore, Waiting>>;
+/// Where the events of a rank become stable that is a process.
+pub(crate) type EventStores = Stores<Client>;
+
+/// The engine of such a rank.
+pub(crate) type Engine = engine::Engine<Logging<EventStores, Waiting>>;
 
 /// How long emissions, also output, wait for the gate.
 #[derive(Debug, Default)]

@@ -2,10 +2,10 @@
 //! to carry. Ranks hold what is on its way there, so no message waits. CAUSAL-5
 
 use super::holdings::Holdings;
+use crate::determinant::EventIndex;
 use crate::determinant::batch::BatchHeader;
-use crate::determinant::{EventIndex, Match};
 use crate::pessimist::Commits;
-use refrain_ring::{Carriage, Clock, Rank};
+use refrain_ring::Clock;
 use std::collections::VecDeque;
 
 /// Commits between two polls of the loggers of a rank that is never idle.
@@ -61,38 +61,33 @@ impl<L: Commits> AtRanks<L> {
         }
     }
 
+    /// Commits a batch; `to_loggers` commits it to the loggers.
     #[inline]
-    fn commit_with(
+    pub(crate) fn commit(
         &mut self,
         header: &BatchHeader,
         batch: &[u8],
-        commit: impl FnOnce(&mut L, &BatchHeader, &[u8]),
+        to_loggers: impl FnOnce(&mut L, &BatchHeader, &[u8]),
     ) {
         let Some(loggers) = &mut self.loggers else {
             return self.holdings.commit(header, batch);
         };
-        commit(&mut loggers.commits, header, batch);
+        to_loggers(&mut loggers.commits, header, batch);
         loggers.end = header.end();
         let logged = loggers.commits.stable_end();
         if logged < header.end() {
             self.holdings.commit(header, batch);
         }
         self.holdings.logged(logged);
-        self.poll_sometimes();
-    }
-
-    #[inline]
-    fn poll_sometimes(&mut self) {
-        if let Some(loggers) = &mut self.loggers {
-            loggers.until_poll -= 1;
-            if loggers.until_poll == 0 {
-                self.poll_loggers();
-            }
+        loggers.until_poll -= 1;
+        if loggers.until_poll == 0 {
+            self.poll_loggers();
         }
     }
 
     /// Without loggers, does nothing.
-    fn poll_loggers(&mut self) {
+    #[inline]
+    pub(crate) fn poll_loggers(&mut self) {
         let Some(loggers) = &mut self.loggers else {
             return;
         };
@@ -109,55 +104,20 @@ impl<L: Commits> AtRanks<L> {
             loggers.commits.trim(before);
         }
     }
-}
-
-impl<L: Commits> Commits for AtRanks<L> {
-    #[inline]
-    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.commit_with(header, batch, L::commit);
-    }
 
     #[inline]
-    fn takes_matches(&self) -> bool {
-        self.holdings.takes_matches()
+    pub(crate) fn loggers_mut(&mut self) -> Option<&mut L> {
+        self.loggers.as_mut().map(|loggers| &mut loggers.commits)
     }
 
-    #[inline]
-    fn commit_match(&mut self, header: &BatchHeader, payload: &[u8], alone: Match) {
-        self.holdings.commit_match(header, payload, alone);
-    }
-
-    #[inline]
-    fn stable_end(&self) -> EventIndex {
-        self.holdings.stable_end()
-    }
-
-    #[inline]
-    fn poll(&mut self) -> EventIndex {
-        self.poll_loggers();
-        self.holdings.stable_end()
-    }
-
-    #[inline]
-    fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if let Some(loggers) = &mut self.loggers {
-            loggers.commits.prepare(header, batch);
-        }
-    }
-
-    #[inline]
-    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.commit_with(header, batch, L::commit_prepared);
-    }
-
-    fn is_instant(&self) -> bool {
+    pub(crate) fn is_instant(&self) -> bool {
         match &self.loggers {
             Some(loggers) => loggers.commits.is_instant(),
             None => self.holdings.is_instant(),
         }
     }
 
-    fn trim(&mut self, before: Clock) {
+    pub(crate) fn trim(&mut self, before: Clock) {
         match &mut self.loggers {
             // Ranks drop what loggers have without that.
             Some(loggers) => {
@@ -168,75 +128,12 @@ impl<L: Commits> Commits for AtRanks<L> {
         }
     }
 
-    fn leave(&mut self) -> bool {
+    pub(crate) fn leave(&mut self) -> bool {
         self.poll_loggers();
-        (self.loggers.as_mut()).is_none_or(|loggers| loggers.commits.leave())
+        self.loggers_mut().is_none_or(Commits::leave)
     }
 
-    fn press(&mut self) {
-        self.holdings.press();
-    }
-
-    fn idle(&mut self) {
-        self.poll_loggers();
-        self.holdings.idle();
-    }
-
-    #[inline]
-    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
-        self.holdings.may_carry(to, has_pending)
-    }
-
-    #[inline]
-    fn carry(&mut self, carriage: Carriage, out: &mut Vec<u8>) -> bool {
-        self.holdings.carry(carriage, out)
-    }
-
-    #[inline]
-    fn carry_alone(
-        &mut self,
-        carriage: Carriage,
-        first: EventIndex,
-        alone: &Match,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        // Loggers take whole batches.
-        self.loggers.is_none() && self.holdings.carry_alone(carriage, first, alone, out)
-    }
-
-    #[inline]
-    fn carried(&mut self, to: Rank) {
-        self.holdings.carried(to);
-    }
-
-    #[inline]
-    fn take_carried(&mut self, from: Rank, attachment: &[u8]) -> Result<(), &'static str> {
-        self.holdings.take_carried(from, attachment)
-    }
-
-    #[inline]
-    fn matched(&mut self, source: Rank) {
-        self.holdings.matched(source);
-    }
-
-    #[inline]
-    fn tell(&mut self, piece: &mut [u8]) -> Option<(Rank, usize)> {
-        self.holdings.tell(piece)
-    }
-
-    fn hear(&mut self, from: Rank, piece: &[u8]) -> Result<(), &'static str> {
-        self.holdings.hear(from, piece)
-    }
-
-    fn fenced(&mut self, peer: Rank) {
-        self.holdings.fenced(peer);
-    }
-
-    fn connected(&mut self, peer: Rank) {
-        self.holdings.connected(peer);
-    }
-
-    fn explain(&self) -> Option<String> {
+    pub(crate) fn explain(&self) -> Option<String> {
         let at_ranks = self.holdings.explain();
         let at_loggers = self.loggers.as_ref().and_then(|it| it.commits.explain());
         match (at_ranks, at_loggers) {

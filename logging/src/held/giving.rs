@@ -86,7 +86,7 @@ impl Holdings {
 
     fn give(&mut self, to: Rank, batch: Batch<'_>) {
         self.counts.given += u64::from(batch.count);
-        self.peers[to.index()].has_more = true;
+        self.peers[to.index()].was_given = true;
         self.say(to, Message::Hold(batch));
         let (incarnation, end) = (batch.incarnation, batch.end());
         self.await_of(to, Taken::Batch { incarnation, end });

@@ -88,8 +88,8 @@ pub(crate) struct Peer {
     pub carried: Carried,
     /// The newest floor that it was told over this connection.
     pub told: EventIndex,
-    /// It was given or carried batches since.
-    pub has_more: bool,
+    /// It was given batches since.
+    pub was_given: bool,
     /// What this rank has taken last of it and has not confirmed.
     to_confirm: Option<Taken>,
     /// It is in the queue of those to which there is something to tell.
@@ -164,7 +164,7 @@ impl Holdings {
             counts: (0, 0),
             carried: Carried::default(),
             told: EventIndex(0),
-            has_more: false,
+            was_given: false,
             to_confirm: None,
             is_queued: false,
         };
@@ -424,7 +424,7 @@ impl Commits for Holdings {
     }
 
     #[inline]
-    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+    fn may_carry(&self, to: Rank, has_pending: impl FnOnce() -> bool) -> bool {
         self.may_carry_to(to, has_pending)
     }
 
@@ -436,7 +436,8 @@ impl Commits for Holdings {
         alone: &Match,
         out: &mut Vec<u8>,
     ) -> bool {
-        self.carry_alone_to(carriage, first, alone, out)
+        // Loggers take whole batches.
+        !self.has_loggers && self.carry_alone_to(carriage, first, alone, out)
     }
 
     #[inline]

@@ -7,8 +7,8 @@ use super::lane::{Message, Taken};
 use crate::determinant::EventIndex;
 use refrain_ring::Rank;
 
-/// Number of determinants that loggers have, and that ranks may hold nevertheless: so often the rows are gone
-/// through, and other ranks are told.
+/// Maximum number of determinants that loggers have and that ranks still hold. Rows are trimmed, and other
+/// ranks are told, once for so many.
 const LOGGED_MAX: u64 = 1024;
 
 impl Holdings {
@@ -18,7 +18,7 @@ impl Holdings {
         let first = self.floor;
         let peer = &mut self.peers[to.index()];
         if peer.is_live && first > peer.told {
-            (peer.told, peer.has_more) = (first, false);
+            (peer.told, peer.was_given) = (first, false);
             let made = self.own.batches().next();
             let life = made.map_or(self.incarnation, |batch| batch.incarnation);
             self.say(to, Message::Trim(Floor { first, life }));
@@ -73,9 +73,10 @@ impl Holdings {
         }
         if self.floor.0 >= self.told_at.0 + LOGGED_MAX {
             self.told_at = self.floor;
-            for peer in 0..self.peers.len() {
-                if self.peers[peer].has_more {
-                    self.tell_floor(Rank(peer as u32));
+            for to in (0..self.peers.len() as u32).map(Rank) {
+                let peer = &self.peers[to.index()];
+                if peer.was_given || peer.carried.until > peer.told {
+                    self.tell_floor(to);
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! only as many sets or ranks are gone at once as the job tolerates. A set dies as a whole.
 
 use crate::batches::{Stored, batches_of, batches_of_answer};
+use refrain_logging::Stores;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::held::Collected;
@@ -28,7 +29,7 @@ struct Piece {
 #[derive(Debug)]
 struct Process {
     incarnation: u32,
-    tickets: AtRanks<LoggerClient>,
+    tickets: Stores<LoggerClient>,
     /// What event loggers have of it, if there are any.
     logged: Option<Rc<RefCell<Logged>>>,
     is_living: bool,
@@ -96,7 +97,19 @@ impl Commits for LoggerClient {
     }
 }
 
+fn stores(ranks: AtRanks<LoggerClient>) -> Stores<LoggerClient> {
+    Stores::Ranks(Box::new(ranks))
+}
+
 impl Process {
+    fn holdings(&self) -> &Holdings {
+        self.tickets.holdings().expect("ranks hold its events")
+    }
+
+    fn holdings_mut(&mut self) -> &mut Holdings {
+        self.tickets.holdings_mut().expect("ranks hold its events")
+    }
+
     /// Where what loggers have ends, and the life that made the last of it; the one that wrote it, if it was
     /// trimmed.
     fn logged(&self) -> (EventIndex, Incarnation) {
@@ -147,7 +160,7 @@ impl Network {
         };
         let process = |rank: usize| Process {
             incarnation: 0,
-            tickets: AtRanks::new(holdings(rank)),
+            tickets: stores(AtRanks::new(holdings(rank))),
             logged: None,
             is_living: true,
             clock,
@@ -180,7 +193,7 @@ impl Network {
             );
             let logged = process.logged.insert(Rc::default());
             let client = LoggerClient::new(logged);
-            process.tickets = AtRanks::beside(holdings, client, JOB);
+            process.tickets = stores(AtRanks::beside(holdings, client, JOB));
         }
         network
     }
@@ -370,10 +383,9 @@ impl Network {
         let process = &mut self.ranks[survivor];
         process.connected[dead] = None;
         process.tickets.fenced(of);
-        let answer = process.tickets.holdings.answer(of);
+        let answer = process.holdings().answer(of);
         process
-            .tickets
-            .holdings
+            .holdings_mut()
             .note_death(of, Incarnation(incarnation));
         let dead = &mut self.ranks[dead];
         dead.answers.push((Rank(survivor as u32), answer));
@@ -384,7 +396,7 @@ impl Network {
         if !self.ranks[survivor].is_living {
             return;
         }
-        while let Some((dead, life)) = self.ranks[survivor].tickets.holdings.next_restored() {
+        while let Some((dead, life)) = self.ranks[survivor].holdings_mut().next_restored() {
             // The rank may have died again.
             if life.0 != self.lives_of(dead.index()) {
                 continue;
@@ -429,10 +441,10 @@ impl Network {
             size as u32,
             Some(collected),
         );
-        process.tickets = match &process.logged {
+        process.tickets = stores(match &process.logged {
             Some(logged) => AtRanks::beside(holdings, LoggerClient::new(logged), JOB),
             None => AtRanks::new(holdings),
-        };
+        });
         process.is_living = true;
         process.connected = vec![None; size];
     }
@@ -495,7 +507,7 @@ impl Network {
             let of_dead: Vec<_> = of_dead.map(|((_, dead), held)| (*dead, held)).collect();
             let process = &self.ranks[rank];
             let stable = process.tickets.stable_end().0;
-            for batch in batches_of(&process.tickets.holdings.own()) {
+            for batch in batches_of(&process.holdings().own()) {
                 let living = of_living.iter().filter(|(_, held)| held.contains(&batch));
                 let dead = of_dead.iter().filter(|(dead, held)| {
                     let is_unknown = self.ranks[*dead].awaited.contains(&rank);
@@ -516,7 +528,7 @@ impl Network {
     }
 
     fn held(&self, holder: usize, of: usize) -> Vec<Stored> {
-        let tickets = &self.ranks[holder].tickets.holdings;
+        let tickets = self.ranks[holder].holdings();
         batches_of_answer(&tickets.answer(Rank(of as u32)))
     }
 
@@ -532,7 +544,7 @@ impl Network {
                 let others = (0..self.size())
                     .filter(|other| self.ranks[*other].is_living && !dying.contains(other));
                 let answers = others.map(|other| {
-                    let tickets = &self.ranks[other].tickets.holdings;
+                    let tickets = self.ranks[other].holdings();
                     (Rank(other as u32), tickets.answer(Rank(*rank as u32)))
                 });
                 let answers: Vec<_> = answers.collect();
@@ -552,7 +564,7 @@ impl Network {
             let end = process.list.last().map_or(0, Stored::end);
             let tickets = &process.tickets;
             assert_eq!(tickets.stable_end().0, end, "{:?}", tickets.explain());
-            let own = batches_of(&tickets.holdings.own());
+            let own = batches_of(&process.holdings().own());
             assert!(process.list.ends_with(&own));
             let (logged, _) = process.logged();
             let is_needed =
@@ -562,7 +574,7 @@ impl Network {
     }
 
     pub fn held_bytes(&self) -> u64 {
-        let tickets = self.ranks.iter().map(|process| &process.tickets.holdings);
+        let tickets = self.ranks.iter().map(Process::holdings);
         tickets.map(Holdings::held_bytes).sum()
     }
 

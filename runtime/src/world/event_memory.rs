@@ -7,11 +7,31 @@ use crate::Error;
 use crate::error::EventsFull;
 use refrain_job::config::LogFullPolicy;
 use refrain_job::control::message::ToLauncher;
+use refrain_job::statistics::AtRanksStatistics;
+use refrain_logging::held::Holdings;
 use refrain_ring::Ssn;
 use std::time::Instant;
 
 /// Events may take this part of as much memory as the log may take, beside the log.
 const PART_OF_LOG: u64 = 4;
+
+/// What is held at ranks, if events are.
+pub(super) fn at_ranks(holdings: Option<&Holdings>) -> AtRanksStatistics {
+    let Some(holdings) = holdings else {
+        return AtRanksStatistics::default();
+    };
+    let counts = holdings.counts();
+    let (own, held) = holdings.held_events();
+    AtRanksStatistics {
+        carried: counts.carried,
+        carried_bytes: counts.carried_bytes,
+        given: counts.given,
+        told_bytes: counts.told_bytes,
+        own,
+        held,
+        held_bytes: holdings.held_bytes(),
+    }
+}
 
 impl World {
     /// Requests checkpoints of the ranks whose events take the most memory; stops keeping them when all of it

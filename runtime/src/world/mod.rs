@@ -379,7 +379,7 @@ impl World {
             commits: counts.batches.iter().sum(),
             batches: counts.batches,
             waits: protocol.watch().waits.clone(),
-            at_ranks: events.commits().at_ranks(),
+            at_ranks: event_memory::at_ranks(events.commits().holdings()),
         }
     }
 

@@ -157,7 +157,7 @@ impl World {
     /// The events at ranks, if they are there.
     pub(super) fn holdings(&mut self) -> Option<&mut Holdings> {
         let events = self.engine.protocol_mut().events_mut()?;
-        events.commits_mut().holdings()
+        events.commits_mut().holdings_mut()
     }
 
     /// Gives the events that this rank holds of a fenced life for the next one. TICKET-2

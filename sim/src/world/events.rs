@@ -7,6 +7,7 @@ use crate::happening::{Happening, Life};
 use crate::held::HeldLedger;
 use crate::loggers::{JOB, LoggerClient};
 use crate::planted::Planted;
+use refrain_logging::Stores;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex, Match};
 use refrain_logging::held::{AtRanks, Collected, Gives, Holdings, Tolerance};
@@ -202,7 +203,7 @@ pub enum EventStore {
 #[derive(Debug)]
 pub struct HeldStore {
     /// `None`: it has not begun.
-    pub ranks: Option<AtRanks<LoggerClient>>,
+    pub stores: Option<Stores<LoggerClient>>,
     /// The client of event loggers beside them, until it has begun.
     pub loggers: Option<Box<LoggerClient>>,
     /// When it gives its batches to others.
@@ -218,12 +219,22 @@ pub struct HeldStore {
 }
 
 impl HeldStore {
-    fn begun(&self) -> &AtRanks<LoggerClient> {
-        self.ranks.as_ref().expect("it has begun")
+    fn begun(&self) -> &Stores<LoggerClient> {
+        self.stores.as_ref().expect("it has begun")
     }
 
-    fn begun_mut(&mut self) -> &mut AtRanks<LoggerClient> {
-        self.ranks.as_mut().expect("it has begun")
+    fn begun_mut(&mut self) -> &mut Stores<LoggerClient> {
+        self.stores.as_mut().expect("it has begun")
+    }
+
+    fn holdings(&self) -> &Holdings {
+        self.begun().holdings().expect("ranks hold its events")
+    }
+
+    fn holdings_mut(&mut self) -> &mut Holdings {
+        self.begun_mut()
+            .holdings_mut()
+            .expect("ranks hold its events")
     }
 }
 
@@ -281,10 +292,11 @@ impl EventStore {
                 ranks,
                 collected,
             );
-            store.ranks = Some(match store.loggers.take() {
+            let ranks = match store.loggers.take() {
                 Some(loggers) => AtRanks::beside(holdings, *loggers, JOB),
                 None => AtRanks::new(holdings),
-            });
+            };
+            store.stores = Some(Stores::Ranks(Box::new(ranks)));
         }
     }
 
@@ -351,7 +363,7 @@ impl SimCommitments {
 
     /// The events at other ranks, if they are there.
     pub fn held(&mut self) -> Option<&mut Holdings> {
-        Some(&mut self.store.held()?.ranks.as_mut()?.holdings)
+        self.store.held()?.stores.as_mut()?.holdings_mut()
     }
 
     fn waits_behind_gate(&self) -> bool {
@@ -449,7 +461,7 @@ impl Commits for SimCommitments {
         }
     }
 
-    fn may_carry(&self, to: Rank, has_pending: bool) -> bool {
+    fn may_carry(&self, to: Rank, has_pending: impl FnOnce() -> bool) -> bool {
         match &self.store {
             EventStore::Ranks(store) => store.begun().may_carry(to, has_pending),
             EventStore::Loggers(_) | EventStore::Explored(_) => true,
@@ -483,7 +495,7 @@ impl Commits for SimCommitments {
         let Some(store) = self.store.held() else {
             return;
         };
-        let holdings = &mut store.begun_mut().holdings;
+        let holdings = store.holdings_mut();
         let ranks = if once { holdings.size() } else { 0 };
         holdings.carried(to);
         for other in (0..ranks).map(Rank) {
@@ -504,9 +516,9 @@ impl Commits for SimCommitments {
         };
         store.begun_mut().take_carried(from, attachment)?;
         if self.planted == Some(Planted::CarriedForgotten) {
-            store.begun_mut().holdings.forget_held(from);
+            store.holdings_mut().forget_held(from);
         }
-        let held = store.begun().holdings.held_of(from);
+        let held = store.holdings().held_of(from);
         store.ledger.holds(store.life.rank, from, held.batches());
         Ok(())
     }
@@ -526,7 +538,7 @@ impl Commits for SimCommitments {
             return Err("its events are at loggers");
         };
         store.begun_mut().hear(from, piece)?;
-        let held = store.begun().holdings.held_of(from);
+        let held = store.holdings().held_of(from);
         store.ledger.holds(store.life.rank, from, held.batches());
         Ok(())
     }
@@ -537,7 +549,7 @@ impl Commits for SimCommitments {
         let Some(store) = self.store.held().filter(|_| !forgets) else {
             return;
         };
-        let holdings = &mut store.begun_mut().holdings;
+        let holdings = store.holdings_mut();
         match keeps_coder {
             true => holdings.fence_with_coder(peer, |holdings| holdings.fenced(peer)),
             false => holdings.fenced(peer),

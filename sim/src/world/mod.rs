@@ -229,7 +229,7 @@ impl<'a> World<'a> {
             true => EventStore::Explored(Default::default()),
             false => match (self.plan.protocol.events(), &self.held) {
                 (Store::Ranks(gives), Some(ledger)) => EventStore::Ranks(Box::new(HeldStore {
-                    ranks: None,
+                    stores: None,
                     loggers: (self.plan.has_loggers_beside)
                         .then(|| Box::new(self.loggers.connect(life, crash_point.clone()))),
                     gives,

@@ -1,17 +1,15 @@
 //! Connects a rank to where its events become stable: event loggers, or other ranks, or both; and collects those
 //! of its earlier lives from there.
 
-use super::{Membership, recorded};
+use super::recorded::{self, Collecting};
 use crate::Error;
-use crate::event_store::EventStore;
-use crate::protocol::Waiting;
+use crate::protocol::{EventStores, Waiting};
 use crate::world::leaving;
 use core::time::Duration;
 use refrain_eventlog::client::read::{RankEvents, ReadRequest, read_events};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::CommitPath;
 use refrain_job::choice::events::{CommitPathChoice, commit_path};
-use refrain_job::config::JobConfig;
 use refrain_job::control::ControlPlane;
 use refrain_job::output_gate::{self, OutputGate};
 use refrain_logging::determinant::EventIndex;
@@ -19,22 +17,13 @@ use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::held::{AtRanks, Collected, Gives, Holdings};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::{EventStore as Store, Member};
-use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank};
 use std::os::fd::AsFd;
-
-/// A rank that connects.
-#[derive(Clone, Copy)]
-pub(super) struct Connecting<'a> {
-    pub(super) config: &'a JobConfig,
-    pub(super) membership: &'a Membership,
-    /// The clock of the checkpoint with which the life begins.
-    pub(super) after: Option<Clock>,
-}
 
 /// The connection to where events become stable.
 pub(super) struct Connected {
     /// `None`: the life makes none that anyone needs.
-    pub(super) events: Option<Pessimist<EventStore>>,
+    pub(super) events: Option<Pessimist<EventStores>>,
     pub(super) waiting: Waiting,
     pub(super) earlier: Earlier,
 }
@@ -54,7 +43,7 @@ struct AtLoggers {
     logged: RankEvents,
 }
 
-impl Connecting<'_> {
+impl Collecting<'_> {
     /// Connects to where the events of this rank become stable, if its protocol logs events.
     pub(super) fn connect(
         self,
@@ -84,7 +73,7 @@ impl Connecting<'_> {
             None => Waiting::new(None),
         };
         let next = client.next();
-        let store = EventStore::Loggers(Box::new(client));
+        let store = EventStores::Loggers(Box::new(client));
         Ok(Some(Connected {
             events: Some(Pessimist::new(self.identity(), next, store)),
             waiting,
@@ -135,7 +124,7 @@ impl Connecting<'_> {
                 Some(client) => AtRanks::beside(holdings, client, job),
                 None => AtRanks::new(holdings),
             };
-            let store = EventStore::Ranks(Box::new(ranks));
+            let store = EventStores::Ranks(Box::new(ranks));
             Pessimist::after_unstable(self.identity(), next, store)
         });
         Ok(Connected {

@@ -6,10 +6,9 @@ use super::departed::Collected;
 use super::events::Connected;
 use super::fabric::{Made, Making};
 use super::log_size::{LogSize, SHARED_MESSAGE_BYTES_MIN, log_size};
-use super::{Membership, events, recorded, spill};
+use super::{Membership, recorded, spill};
 use crate::Error;
-use crate::event_store::EventStore;
-use crate::protocol::{Engine, Waiting};
+use crate::protocol::{Engine, EventStores, Waiting};
 use crate::world::checkpoint::{Checkpoints, Restored, Rounds, WorldPart};
 use crate::world::peers::Peers;
 use crate::world::recovering::{Recovering, microseconds};
@@ -161,17 +160,12 @@ impl Joining<'_> {
             ..RecoveryFigures::default()
         };
         let after = opened.as_ref().map(|opened| opened.engine.clock);
-        let connecting = events::Connecting {
-            config,
-            membership,
-            after,
-        };
-        let connected = connecting.connect(member, control.as_deref_mut())?;
         let collecting = recorded::Collecting {
             config,
             membership,
             after,
         };
+        let connected = collecting.connect(member, control.as_deref_mut())?;
         let records = match &connected {
             Some(connected) if self.is_later() => Some(collecting.records(connected)?),
             _ => None,
@@ -285,7 +279,7 @@ impl Joining<'_> {
     fn engine(
         &self,
         means: Means,
-        (member, events, waiting): (Member, Option<Pessimist<EventStore>>, Waiting),
+        (member, events, waiting): (Member, Option<Pessimist<EventStores>>, Waiting),
         opened: Option<Opened>,
     ) -> Result<Begun, Error> {
         let membership = self.membership;

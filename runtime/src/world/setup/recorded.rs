@@ -17,7 +17,8 @@ use refrain_ring::recorded::RecordedEvents;
 use refrain_transport::recorded::PreviousSends;
 use std::path::Path;
 
-/// A later life that collects.
+/// A life that connects to where its events become stable, and a later one that collects.
+#[derive(Clone, Copy)]
 pub(super) struct Collecting<'a> {
     pub(super) config: &'a JobConfig,
     pub(super) membership: &'a Membership,
