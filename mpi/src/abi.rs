@@ -236,11 +236,9 @@ pub type Teventfreecbfunction = Unused;
 pub type Teventdroppedcbfunction = Unused;
 
 /// Copies a text to the program, with its end; `room` includes the end.
-pub fn put_text(place: *mut c_char, text: &str, room: usize) -> usize {
-    let mut end = text.len().min(room.saturating_sub(1));
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+pub fn put_text(place: *mut c_char, text: impl AsRef<[u8]>, room: usize) -> usize {
+    let text = text.as_ref();
+    let end = text.len().min(room.saturating_sub(1));
     if !place.is_null() && room > 0 {
         // SAFETY: the standard asks the program for this room.
         unsafe {
@@ -251,15 +249,15 @@ pub fn put_text(place: *mut c_char, text: &str, room: usize) -> usize {
     end
 }
 
-/// A text of the program; `None` for a null pointer.
+/// A text of the program, in any encoding; `None` for a null pointer.
 ///
 /// # Safety
 /// The text ends with a zero.
-pub unsafe fn text(at: *const c_char) -> Option<String> {
+pub unsafe fn text(at: *const c_char) -> Option<Vec<u8>> {
     if at.is_null() {
         return None;
     }
     // SAFETY: the caller's promise.
     let text = unsafe { core::ffi::CStr::from_ptr(at) };
-    Some(text.to_string_lossy().into_owned())
+    Some(text.to_bytes().to_vec())
 }

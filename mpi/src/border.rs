@@ -123,7 +123,7 @@ pub fn named(comm: Comm) -> String {
         .ok()
         .and_then(|all| Some(all.get(comm).ok()?.name.clone()));
     match name {
-        Some(name) if !name.is_empty() => name,
+        Some(name) if !name.is_empty() => String::from_utf8_lossy(&name).into_owned(),
         _ => format!("communicator {}", comm.0),
     }
 }

@@ -41,7 +41,7 @@ pub struct Communicator {
     pub me: u32,
     /// Places of those to whom messages go; `None`: each rank's place is its number.
     places: Option<Places>,
-    pub name: String,
+    pub name: Vec<u8>,
     pub errhandler: Errhandler,
     pub attributes: Attributes,
     pub hints: Pairs,
@@ -61,7 +61,7 @@ impl Communicator {
             context,
             me: group.place(),
             ranks,
-            name: String::new(),
+            name: Vec::new(),
             errhandler: abi::ERRORS_ARE_FATAL,
             attributes: Attributes::new(),
             hints: Pairs::new(),

@@ -17,7 +17,7 @@ pub struct Known {
     dense_bytes: i64,
     /// Also of types without a name that the library makes, as those of Fortran by precision.
     pub is_predefined: bool,
-    pub name: String,
+    pub name: Vec<u8>,
     pub attributes: Attributes,
 }
 
@@ -29,7 +29,7 @@ impl Known {
             is_committed: false,
             dense_bytes: 0,
             is_predefined: false,
-            name: String::new(),
+            name: Vec::new(),
             attributes: Attributes::new(),
         }
     }

@@ -5,9 +5,10 @@ use super::exports as abi;
 use super::failure::{Failure, Result};
 use super::handles::Table;
 use super::state::made;
+use std::os::unix::ffi::OsStringExt;
 
 /// Keys with their values, in the order in which they were set.
-pub type Pairs = Vec<(String, String)>;
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// All info objects.
 pub struct Infos(Table<Pairs>);
@@ -31,7 +32,7 @@ impl Infos {
             return Ok(Pairs::new());
         }
         let mut pairs = self.get(info)?;
-        pairs.retain(|(key, _)| key.starts_with("mpi_"));
+        pairs.retain(|(key, _)| key.starts_with(b"mpi_"));
         Ok(pairs)
     }
 
@@ -65,15 +66,15 @@ fn unknown(info: Info) -> Failure {
 /// `MPI_INFO_ENV`: what is known of the start of this process (section 11.2.1).
 fn environment() -> Pairs {
     let arguments = std::env::args_os();
-    let mut arguments = arguments.map(|word| word.to_string_lossy().into_owned());
+    let mut arguments = arguments.map(OsStringExt::into_vec);
     let command = arguments.next().unwrap_or_default();
-    let mut pairs = vec![("command".to_owned(), command)];
-    let arguments: Vec<String> = arguments.collect();
+    let mut pairs: Pairs = vec![("command".into(), command)];
+    let arguments: Vec<Vec<u8>> = arguments.collect();
     if !arguments.is_empty() {
-        pairs.push(("argv".into(), arguments.join(" ")));
+        pairs.push(("argv".into(), arguments.join(&b' ')));
     }
-    if let Ok(size) = std::env::var("REFRAIN_SIZE") {
-        pairs.push(("maxprocs".into(), size));
+    if let Some(size) = std::env::var_os("REFRAIN_SIZE") {
+        pairs.push(("maxprocs".into(), size.into_vec()));
     }
     pairs.push(("thread_level".into(), "MPI_THREAD_SERIALIZED".into()));
     pairs

@@ -189,6 +189,8 @@ fn info_objects_keep_texts_and_hints() {
 hints: [mpi_assert_exact_length]=[true]
 blanks: [ a key ]=[ a value ]
 resources: [mpi_shared_memory]=[true]
+value: 1 0
+name: 5 0
 ";
     prints("tests/programs/info.c", expected);
 }

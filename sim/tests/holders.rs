@@ -24,18 +24,12 @@ fn holds(name: &str, states_min: u64) {
     println!("{name}: {found}");
 }
 
-/// Deaths at all moments, in jobs of two and of three ranks, with and without checkpoints.
+/// Deaths at all moments, in jobs of two and of three ranks, with and without checkpoints: the sizes
+/// that take no longer than seconds; `refrain-sim --explore` has all.
 // TICKET-1, TICKET-2, TICKET-3, TICKET-4, GATE-1, GC-1, FENCE-1
 #[test]
 fn batches_go_to_senders() {
-    for name in [
-        "ticket-small",
-        "ticket-two",
-        "ticket-chain",
-        "ticket-saved",
-        "ticket-both",
-        "ticket-both-saved",
-    ] {
+    for name in ["ticket-small", "ticket-two", "ticket-saved", "ticket-both"] {
         holds(name, 1_000);
     }
 }
@@ -43,14 +37,7 @@ fn batches_go_to_senders() {
 // CAUSAL-1, CAUSAL-2, CAUSAL-3, CAUSAL-4, TICKET-4, GC-1
 #[test]
 fn batches_go_with_messages() {
-    for name in [
-        "causal-small",
-        "causal-two",
-        "causal-chain",
-        "causal-saved",
-        "causal-both",
-        "causal-both-saved",
-    ] {
+    for name in ["causal-small", "causal-saved", "causal-both"] {
         holds(name, 1_000);
     }
 }

@@ -1,6 +1,6 @@
 //! Operators, elements and operands: what a reduction is made of.
 
-use super::long_double::LongDouble;
+use super::software::LongDouble;
 use std::fmt;
 
 /// An operator that the library knows.
@@ -40,12 +40,15 @@ pub enum Number {
     I16,
     I32,
     I64,
+    I128,
     U8,
     U16,
     U32,
     U64,
+    F16,
     F32,
     F64,
+    F128,
     /// That of C on this machine.
     LongDouble,
 }
@@ -55,10 +58,14 @@ pub enum Number {
 pub enum Element {
     /// A number.
     Number(Number),
+    /// Real and imaginary part, each of 2 bytes.
+    Complex16,
     /// Real and imaginary part, each `f32`.
     Complex32,
     /// Real and imaginary part, each `f64`.
     Complex64,
+    /// Real and imaginary part, each of 16 bytes.
+    Complex128,
     /// Real and imaginary part, each `long double` of C.
     ComplexLongDouble,
     /// A truth value in one byte.
@@ -79,9 +86,10 @@ impl Number {
     pub fn bytes(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
-            Self::I16 | Self::U16 => 2,
+            Self::I16 | Self::U16 | Self::F16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::I128 | Self::F128 => 16,
             Self::LongDouble => size_of::<LongDouble>(),
         }
     }
@@ -92,8 +100,10 @@ impl Element {
     pub fn bytes(self) -> usize {
         match self {
             Self::Number(number) => number.bytes(),
+            Self::Complex16 => 4,
             Self::Complex32 => 8,
             Self::Complex64 => 16,
+            Self::Complex128 => 32,
             Self::ComplexLongDouble => 2 * size_of::<LongDouble>(),
             Self::Bool | Self::Byte => 1,
             Self::Located { value, index } => 2 * value.bytes().max(index.bytes()),

@@ -1,6 +1,6 @@
 //! Rules for NaN and signed zeros.
 
-use super::long_double::LongDouble;
+use super::software::{Half, LongDouble, Quad};
 use std::cmp::Ordering;
 
 /// What becomes of the results of an operator.
@@ -60,26 +60,32 @@ macro_rules! rules {
 rules!(f32, 0x7fc0_0000);
 rules!(f64, 0x7ff8_0000_0000_0000);
 
-impl Rules for LongDouble {
-    fn plain(self) -> Self {
-        if self.is_nan() { Self::NAN } else { self }
-    }
+macro_rules! rules_by_software {
+    ($($number:ident)*) => {$(
+        impl Rules for $number {
+            fn plain(self) -> Self {
+                if self.is_nan() { Self::NAN } else { self }
+            }
 
-    fn lesser(self, other: Self) -> Self {
-        match self.partial_cmp(&other) {
-            None => Self::NAN,
-            Some(Ordering::Less) => self,
-            Some(Ordering::Equal) if self.is_negative() => self,
-            _ => other,
-        }
-    }
+            fn lesser(self, other: Self) -> Self {
+                match self.partial_cmp(&other) {
+                    None => Self::NAN,
+                    Some(Ordering::Less) => self,
+                    Some(Ordering::Equal) if self.is_negative() => self,
+                    _ => other,
+                }
+            }
 
-    fn greater(self, other: Self) -> Self {
-        match self.partial_cmp(&other) {
-            None => Self::NAN,
-            Some(Ordering::Greater) => self,
-            Some(Ordering::Equal) if !self.is_negative() => self,
-            _ => other,
+            fn greater(self, other: Self) -> Self {
+                match self.partial_cmp(&other) {
+                    None => Self::NAN,
+                    Some(Ordering::Greater) => self,
+                    Some(Ordering::Equal) if !self.is_negative() => self,
+                    _ => other,
+                }
+            }
         }
-    }
+    )*};
 }
+
+rules_by_software!(Half LongDouble Quad);

@@ -1,7 +1,7 @@
 //! Minimum and maximum with their index. Seldom long: one function for all types.
 
 use super::element::{Number, Operands, Operator};
-use super::long_double::LongDouble;
+use super::software::{Half, LongDouble, Quad};
 use std::cmp::Ordering;
 
 /// `MinLoc` or `MaxLoc` of a value and an index.
@@ -17,7 +17,9 @@ pub struct Located {
 enum Exact {
     Integer(i128),
     Float(f64),
+    Half(Half),
     LongDouble(LongDouble),
+    Quad(Quad),
 }
 
 impl Located {
@@ -80,7 +82,9 @@ impl Exact {
         match self {
             Self::Integer(_) => false,
             Self::Float(value) => value.is_nan(),
+            Self::Half(value) => value.is_nan(),
             Self::LongDouble(value) => value.is_nan(),
+            Self::Quad(value) => value.is_nan(),
         }
     }
 }
@@ -97,10 +101,13 @@ fn exact(number: Number, bytes: &[u8]) -> Exact {
         Number::I16 => Exact::Integer(decode!(i16)),
         Number::I32 => Exact::Integer(decode!(i32)),
         Number::I64 => Exact::Integer(decode!(i64)),
+        Number::I128 => Exact::Integer(decode!(i128)),
         Number::U8 => Exact::Integer(decode!(u8)),
         Number::U16 => Exact::Integer(decode!(u16)),
         Number::U32 => Exact::Integer(decode!(u32)),
         Number::U64 => Exact::Integer(decode!(u64)),
+        Number::F16 => Exact::Half(decode!(Half)),
+        Number::F128 => Exact::Quad(decode!(Quad)),
         Number::F32 => Exact::Float(decode!(f32)),
         Number::F64 => Exact::Float(decode!(f64)),
         Number::LongDouble => Exact::LongDouble(decode!(LongDouble)),

@@ -21,8 +21,8 @@
 mod element;
 mod floats;
 mod located;
-mod long_double;
 mod numbers;
+mod software;
 
 pub use element::{Element, Number, Operands, Operator, Unsupported};
 

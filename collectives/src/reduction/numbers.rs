@@ -5,7 +5,7 @@
 
 use super::element::{Element, Number, Operands, Operator};
 use super::floats::Rules;
-use super::long_double::LongDouble;
+use super::software::{Half, LongDouble, Quad};
 
 /// Combines elements of `N` bytes.
 #[inline(always)]
@@ -113,16 +113,21 @@ pub fn kernel(operator: Operator, element: Element) -> Option<fn(Operands)> {
             Number::I16 => integer!(i16, operator),
             Number::I32 => integer!(i32, operator),
             Number::I64 => integer!(i64, operator),
+            Number::I128 => integer!(i128, operator),
             Number::U8 => integer!(u8, operator),
             Number::U16 => integer!(u16, operator),
             Number::U32 => integer!(u32, operator),
             Number::U64 => integer!(u64, operator),
+            Number::F16 => float!(Half, operator),
             Number::F32 => float!(f32, operator),
             Number::F64 => float!(f64, operator),
+            Number::F128 => float!(Quad, operator),
             Number::LongDouble => float!(LongDouble, operator),
         },
+        Element::Complex16 => complex!(Half, operator),
         Element::Complex32 => complex!(f32, operator),
         Element::Complex64 => complex!(f64, operator),
+        Element::Complex128 => complex!(Quad, operator),
         Element::ComplexLongDouble => complex!(LongDouble, operator),
         Element::Bool => match operator {
             Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor => {

@@ -75,8 +75,10 @@ impl Basic {
             return Some(Element::Number(number));
         }
         match (self.class, self.bytes) {
+            (Class::Complex, 4) => Some(Element::Complex16),
             (Class::Complex, 8) => Some(Element::Complex32),
             (Class::Complex, 16) => Some(Element::Complex64),
+            (Class::Complex, 32) => Some(Element::Complex128),
             (Class::LongDoubleComplex, _) => Some(Element::ComplexLongDouble),
             (Class::Bool, 1) => Some(Element::Bool),
             (Class::Byte, 1) => Some(Element::Byte),
@@ -91,12 +93,15 @@ impl Basic {
             (Class::Signed | Class::Logical, 2) => Number::I16,
             (Class::Signed | Class::Logical, 4) => Number::I32,
             (Class::Signed | Class::Logical, 8) => Number::I64,
+            (Class::Signed | Class::Logical, 16) => Number::I128,
             (Class::Unsigned, 1) => Number::U8,
             (Class::Unsigned, 2) => Number::U16,
             (Class::Unsigned, 4) => Number::U32,
             (Class::Unsigned, 8) => Number::U64,
+            (Class::Float, 2) => Number::F16,
             (Class::Float, 4) => Number::F32,
             (Class::Float, 8) => Number::F64,
+            (Class::Float, 16) => Number::F128,
             (Class::LongDouble, _) => Number::LongDouble,
             _ => return None,
         })

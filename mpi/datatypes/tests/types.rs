@@ -283,6 +283,19 @@ fn fortran_types_are_found_by_size() {
     assert_eq!(found(TypeClass::Integer, 8), Some("MPI_INTEGER8"));
     assert_eq!(found(TypeClass::Real, 4), Some("MPI_REAL4"));
     assert_eq!(found(TypeClass::Complex, 32), Some("MPI_COMPLEX32"));
+    let element = |class: TypeClass, bytes| {
+        let named = class.of_size(bytes).expect("a type");
+        Datatype::named(named).element()
+    };
+    for (class, bytes, number) in [
+        (TypeClass::Integer, 16, Number::I128),
+        (TypeClass::Real, 2, Number::F16),
+        (TypeClass::Real, 16, Number::F128),
+    ] {
+        assert_eq!(element(class, bytes), Some(Element::Number(number)));
+    }
+    assert_eq!(element(TypeClass::Complex, 4), Some(Element::Complex16));
+    assert_eq!(element(TypeClass::Complex, 32), Some(Element::Complex128));
     assert_eq!(found(TypeClass::Real, 3), None);
     assert_eq!(found(TypeClass::Integer, -1), None);
 }

@@ -137,7 +137,7 @@ pub fn comm_set_name(comm: Comm, name: *const c_char) -> Result {
 
 pub fn comm_get_name(comm: Comm, place: *mut c_char, length: *mut c_int) -> Result {
     let name = match comm {
-        abi::COMM_NULL => "MPI_COMM_NULL".to_owned(),
+        abi::COMM_NULL => "MPI_COMM_NULL".into(),
         comm => get(comm)?.name,
     };
     put(
@@ -348,9 +348,8 @@ pub fn comm_split_type(
 ) -> Result {
     let old = get(comm)?;
     let hints = mpi().infos.borrow().hints(info)?;
-    let asks_for_memory = hints
-        .iter()
-        .any(|(key, value)| key == "mpi_hw_resource_type" && value == "mpi_shared_memory");
+    let memory = ("mpi_hw_resource_type".into(), "mpi_shared_memory".into());
+    let asks_for_memory = hints.contains(&memory);
     let by_host = match split_type {
         abi::COMM_TYPE_SHARED => true,
         abi::COMM_TYPE_HW_GUIDED | abi::COMM_TYPE_RESOURCE_GUIDED => asks_for_memory,
@@ -459,9 +458,9 @@ fn among(members: &[Rank], context: u32, tag: c_int) -> Result<Option<Communicat
 }
 
 /// A tag for a text that names a communicator.
-fn tag_of(name: &str) -> c_int {
-    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+fn tag_of(name: &[u8]) -> c_int {
+    let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     });
     (hash >> 1) as c_int
 }

@@ -259,7 +259,7 @@ pub fn abi_get_info(place: *mut Info) -> Result {
         ("mpi_count_size", 8),
         ("mpi_offset_size", 8),
     ];
-    let pairs = sizes.map(|(key, bytes)| (key.to_owned(), bytes.to_string()));
+    let pairs = sizes.map(|(key, bytes)| (key.into(), bytes.to_string().into()));
     give(pairs.into(), place)
 }
 

@@ -15,7 +15,7 @@ use std::env;
 pub struct Errors {
     handlers: Table<HandleError>,
     /// By code, from `ERR_LASTCODE + 1` on: class and text; `None`: removed.
-    added: Vec<Option<(c_int, String)>>,
+    added: Vec<Option<(c_int, Vec<u8>)>>,
 }
 
 impl Errors {
@@ -26,12 +26,12 @@ impl Errors {
         }
     }
 
-    fn added(&self, code: c_int) -> Option<&(c_int, String)> {
+    fn added(&self, code: c_int) -> Option<&(c_int, Vec<u8>)> {
         let index = code.checked_sub(abi::ERR_LASTCODE + 1)?;
         self.added.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
-    fn added_mut(&mut self, code: c_int) -> Result<&mut Option<(c_int, String)>> {
+    fn added_mut(&mut self, code: c_int) -> Result<&mut Option<(c_int, Vec<u8>)>> {
         let index = code.checked_sub(abi::ERR_LASTCODE + 1);
         let index = index.and_then(|index| usize::try_from(index).ok());
         let found = index.and_then(|index| self.added.get_mut(index));
@@ -42,8 +42,7 @@ impl Errors {
 
     fn add(&mut self, class: Option<c_int>) -> c_int {
         let code = abi::ERR_LASTCODE + 1 + self.added.len() as c_int;
-        self.added
-            .push(Some((class.unwrap_or(code), String::new())));
+        self.added.push(Some((class.unwrap_or(code), Vec::new())));
         code
     }
 
@@ -170,8 +169,8 @@ pub fn error_string(code: c_int, place: *mut c_char, length: *mut c_int) -> Resu
         let (last, text) = &*mpi().last_error.borrow();
         match code {
             0 => "MPI_SUCCESS: no error".into(),
-            _ if *last == code => format!("{}: {text}", name_of(code)),
-            _ => name_of(code),
+            _ if *last == code => format!("{}: {text}", name_of(code)).into(),
+            _ => name_of(code).into(),
         }
     });
     put(

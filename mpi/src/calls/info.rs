@@ -10,7 +10,7 @@ use crate::state::mpi;
 use core::ffi::{c_char, c_int};
 
 /// A key or value of the program.
-fn read(at: *const c_char, code: c_int, room: c_int) -> Result<String> {
+fn read(at: *const c_char, code: c_int, room: c_int) -> Result<Vec<u8>> {
     // SAFETY: the standard asks the program for a text.
     let said = unsafe { text(at) }.unwrap_or_default();
     match said.len() < room as usize && (!said.is_empty() || code == abi::ERR_INFO_VALUE) {
@@ -22,7 +22,7 @@ fn read(at: *const c_char, code: c_int, room: c_int) -> Result<String> {
     }
 }
 
-fn key(at: *const c_char) -> Result<String> {
+fn key(at: *const c_char) -> Result<Vec<u8>> {
     read(at, abi::ERR_INFO_KEY, abi::MAX_INFO_KEY)
 }
 
@@ -30,7 +30,7 @@ fn pairs(info: Info) -> Result<Pairs> {
     mpi().infos.borrow().get(info)
 }
 
-fn find(info: Info, at: *const c_char) -> Result<Option<String>> {
+fn find(info: Info, at: *const c_char) -> Result<Option<Vec<u8>>> {
     let key = key(at)?;
     let found = pairs(info)?.into_iter().find(|(known, _)| *known == key);
     Ok(found.map(|(_, value)| value))
@@ -83,7 +83,7 @@ pub fn info_delete(info: Info, at: *const c_char) -> Result {
         }
         None => Err(Failure::new(
             abi::ERR_INFO_NOKEY,
-            format_args!("the info object has no key {key:?}"),
+            format_args!("the info object has no key \"{}\"", key.escape_ascii()),
         )),
     }
 }

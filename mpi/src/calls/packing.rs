@@ -121,12 +121,12 @@ pub fn pack_size(count: i64, datatype: Datatype, comm: Comm, size: Place) -> Res
 fn check_representation(name: *const c_char) -> Result {
     // SAFETY: the standard asks the program for a text.
     match unsafe { text(name) }.as_deref() {
-        Some("external32") => Ok(()),
+        Some(b"external32") => Ok(()),
         name => Err(Failure::new(
             abi::ERR_UNSUPPORTED_DATAREP,
             format_args!(
-                "data representation {:?} does not exist: give \"external32\"",
-                name.unwrap_or_default()
+                "data representation \"{}\" does not exist: give \"external32\"",
+                name.unwrap_or_default().escape_ascii()
             ),
         )),
     }

@@ -109,11 +109,15 @@ fn members(name: *const c_char) -> Result<Members> {
     // SAFETY: the standard asks the program for a text.
     let name = unsafe { text(name) }.unwrap_or_default();
     let world = mpi().world()?;
-    match SETS.iter().position(|set| set.eq_ignore_ascii_case(&name)) {
+    match SETS
+        .iter()
+        .position(|set| set.as_bytes().eq_ignore_ascii_case(&name))
+    {
         Some(0) => Ok((0..world.size()).map(Rank).collect()),
         Some(_) => Ok([world.rank()].into()),
         None => Err(Failure::argument(format_args!(
-            "there is no process set {name:?}: use mpi://WORLD or mpi://SELF"
+            "there is no process set \"{}\": use mpi://WORLD or mpi://SELF",
+            name.escape_ascii()
         ))),
     }
 }
@@ -121,17 +125,14 @@ fn members(name: *const c_char) -> Result<Members> {
 pub fn session_get_pset_info(session: Session, name: *const c_char, place: *mut Info) -> Result {
     known(session)?;
     let size = members(name)?.len().to_string();
-    let pairs = vec![("mpi_size".to_owned(), size)];
+    let pairs = vec![("mpi_size".into(), size.into())];
     put(place, mpi().infos.borrow_mut().add(pairs)?);
     Ok(())
 }
 
 pub fn session_get_info(session: Session, place: *mut Info) -> Result {
     known(session)?;
-    let pairs = vec![(
-        "thread_level".to_owned(),
-        "MPI_THREAD_SERIALIZED".to_owned(),
-    )];
+    let pairs = vec![("thread_level".into(), "MPI_THREAD_SERIALIZED".into())];
     put(place, mpi().infos.borrow_mut().add(pairs)?);
     Ok(())
 }

@@ -228,7 +228,7 @@ pub fn t_pvar_get_index(name: *const c_char, class: c_int, index: *mut c_int) ->
     initialized()?;
     // SAFETY: the standard asks the program for a text.
     let name = unsafe { text(name) }.unwrap_or_default();
-    let is_it = |it: &Variable| it.name == name && it.class == class;
+    let is_it = |it: &Variable| it.name.as_bytes() == name && it.class == class;
     match VARIABLES.iter().position(is_it) {
         Some(found) => {
             put(index, found as c_int);

@@ -72,8 +72,8 @@ pub fn type_get_true_extent_x(datatype: Datatype, lb: *mut i64, extent: *mut i64
 pub fn type_get_name(datatype: Datatype, place: *mut c_char, length: *mut c_int) -> Result {
     let types = mpi().types.borrow();
     let name = match datatype {
-        abi::DATATYPE_NULL => "MPI_DATATYPE_NULL",
-        datatype => &types.get(datatype)?.name,
+        abi::DATATYPE_NULL => "MPI_DATATYPE_NULL".as_bytes(),
+        datatype => types.get(datatype)?.name.as_slice(),
     };
     let room = abi::MAX_OBJECT_NAME as usize;
     put(length, put_text(place, name, room) as c_int);

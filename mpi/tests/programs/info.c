@@ -1,6 +1,7 @@
 /* Info objects, and the hints of communicators. */
 #include <mpi.h>
 #include <stdio.h>
+#include <string.h>
 
 static void show(const char *what, MPI_Info info)
 {
@@ -33,6 +34,16 @@ int main(void)
     show("blanks", info);
     MPI_Get_hw_resource_info(&used);
     show("resources", used);
+    /* Texts in any encoding: here Latin-1. */
+    char name[MPI_MAX_OBJECT_NAME];
+    int length, flag;
+    MPI_Info_set(info, "caf\xe9", "\xfc");
+    length = sizeof name;
+    MPI_Info_get_string(info, "caf\xe9", &length, name, &flag);
+    printf("value: %d %d\n", flag, strcmp(name, "\xfc"));
+    MPI_Comm_set_name(comm, "na\xefve");
+    MPI_Comm_get_name(comm, name, &length);
+    printf("name: %d %d\n", length, strcmp(name, "na\xefve"));
     MPI_Finalize();
     return 0;
 }

@@ -16,16 +16,18 @@ fn any_one_rank_dies() {
         for (rank, clock) in [(0, 150), (1, 60), (2, 400), (3, 10)] {
             let options = format!("--protocol {protocol} --kill {rank}@clock={clock}");
             batch.survives(4, &options, CHAOS);
-            batch.survives(
-                4,
-                &format!("{options} --collectives whole"),
-                "collectives --rounds 30",
-            );
-            batch.survives(4, &options, "any-source --tasks 1200");
+            match rank {
+                0 | 2 => batch.survives(
+                    4,
+                    &format!("{options} --collectives whole"),
+                    "collectives --rounds 30",
+                ),
+                _ => batch.survives(4, &options, "any-source --tasks 1200"),
+            };
         }
     }
     // A worker with few tasks does not reach its clock.
-    batch.finish(40);
+    batch.finish(28);
 }
 
 /// In a job of two ranks there is no other holder: what the dead rank held waits for its next life.
@@ -171,15 +173,17 @@ fn as_many_ranks_at_once_are_survived_as_hold_each_event() {
             let options = format!(
                 "--protocol {protocol} --causal-f {failures} --max-restarts 100 --kill {kills}"
             );
-            batch.survives(4, &options, CHAOS);
-            batch.survives(4, &options, "any-source --tasks 6000");
+            match failures {
+                2 => batch.survives(4, &options, CHAOS),
+                _ => batch.survives(4, &options, "any-source --tasks 6000"),
+            };
         }
         for (rank, clock) in [(0, 200), (1, 50)] {
             let options = format!("--protocol {protocol} --causal-f 2 --kill {rank}@clock={clock}");
             batch.survives(3, &options, CHAOS);
         }
     }
-    batch.finish(24);
+    batch.finish(16);
 
     let mut batch = Batch::new("events at ranks, one too many at once");
     for protocol in ["ticket", "causal"] {

@@ -11,6 +11,13 @@ use tempfile::TempDir;
 /// Beginning of a line about a rank's death.
 pub const DEATH: &str = "was killed by SIGKILL (incarnation";
 
+/// As many seeds, times those that are asked for by `REFRAIN_TEST_SEEDS`.
+pub fn seeds(usual: u64) -> core::ops::Range<u64> {
+    let times = std::env::var("REFRAIN_TEST_SEEDS").ok();
+    let times = times.and_then(|times| times.parse().ok());
+    0..usual * times.unwrap_or(1)
+}
+
 /// Jobs, the lines that they have to print, and the number of deaths that they survived.
 pub struct Batch {
     name: &'static str,

@@ -21,15 +21,17 @@ fn any_one_rank_dies() {
     for loggers in LOGGERS {
         for (rank, clock) in [(0, 150), (1, 60), (3, 10)] {
             let options = format!("--protocol causal {loggers} --kill {rank}@clock={clock}");
-            batch.survives(4, &options, CHAOS);
-            batch.survives(4, &options, "any-source --tasks 1200");
+            match rank {
+                0 => batch.survives(4, &options, CHAOS),
+                _ => batch.survives(4, &options, "any-source --tasks 1200"),
+            };
         }
         let options = format!("--protocol causal-classic {loggers} --kill 1@clock=100");
         batch.survives(2, &options, CHAOS);
         let options = format!("--protocol causal {loggers} --causal-f 2 --kill 0@0.1,1@0.1");
         batch.survives(4, &options, "any-source --tasks 6000");
     }
-    batch.finish(30);
+    batch.finish(18);
 }
 
 // CAUSAL-5 GC-1
