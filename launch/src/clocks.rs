@@ -2,6 +2,7 @@
 //! the library is, into which programs it can be preloaded, and the memory file that all
 //! incarnations of a rank share.
 
+use super::linkage::{self, Linker};
 use super::spawn::HostPart;
 use refrain_job::JobError;
 use refrain_job::stderr::report;
@@ -9,7 +10,6 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -147,82 +147,13 @@ pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
     if mode & SET_ID != 0 {
         return Err(format!("{name} runs as another user or group (set-id)"));
     }
-    let mut head = Vec::new();
-    // The program headers follow the file's header; one of them names the interpreter.
-    let _ = file.by_ref().take(1 << 16).read_to_end(&mut head);
-    match linker(&head) {
-        Linker::Glibc | Linker::OfAScript => Ok(()),
+    match linkage::linker(&mut file) {
+        Linker::Glibc(_) | Linker::OfAScript => Ok(()),
         Linker::Other(linker) => Err(format!(
             "{name} is loaded by {linker}: its C library is not glibc"
         )),
         Linker::None => Err(format!("{name} is linked statically")),
         Linker::OfOtherMachine => Err(format!("{name} is a program for another architecture")),
-    }
-}
-
-/// The dynamic linker of a program.
-#[derive(Debug, PartialEq, Eq)]
-enum Linker {
-    Glibc,
-    Other(String),
-    None,
-    /// The interpreter of the script decides.
-    OfAScript,
-    OfOtherMachine,
-}
-
-/// Reads the linker from the beginning of a program's file.
-fn linker(head: &[u8]) -> Linker {
-    const CLASS_64: u8 = 2;
-    const INTERPRETER: u64 = 3;
-    if !head.starts_with(b"\x7fELF") {
-        return Linker::OfAScript;
-    }
-    let number = |at: u64, bytes: usize| -> Option<u64> {
-        let at = usize::try_from(at).ok()?;
-        let field = head.get(at..at.checked_add(bytes)?)?;
-        let mut number = [0; 8];
-        number[..bytes].copy_from_slice(field);
-        Some(u64::from_le_bytes(number))
-    };
-    if cfg!(target_endian = "big") {
-        return Linker::Glibc;
-    }
-    if head.get(4) != Some(&CLASS_64) || !is_of_this_machine(number(18, 2)) {
-        return Linker::OfOtherMachine;
-    }
-    let interpreter = || -> Option<&[u8]> {
-        let (headers, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-        for index in 0..count {
-            let header = headers.checked_add(index * size)?;
-            if number(header, 4)? == INTERPRETER {
-                let (at, bytes) = (number(header + 8, 8)?, number(header + 32, 8)?);
-                let end = usize::try_from(at.checked_add(bytes)?).ok()?;
-                return head.get(usize::try_from(at).ok()?..end);
-            }
-        }
-        None
-    };
-    match interpreter() {
-        None => Linker::None,
-        Some(path) => {
-            let path = String::from_utf8_lossy(path);
-            let path = path.trim_end_matches('\0');
-            let name = path.rsplit('/').next().unwrap_or(path);
-            // ld-linux-x86-64.so.2, ld-linux-aarch64.so.1, ld64.so.2
-            match name.starts_with("ld-linux") || name.starts_with("ld64") {
-                true => Linker::Glibc,
-                false => Linker::Other(path.to_owned()),
-            }
-        }
-    }
-}
-
-fn is_of_this_machine(machine: Option<u64>) -> bool {
-    match std::env::consts::ARCH {
-        "x86_64" => machine == Some(62),
-        "aarch64" => machine == Some(183),
-        _ => true,
     }
 }
 
@@ -242,32 +173,6 @@ mod tests {
 #[cfg(test)]
 mod preload_tests {
     use super::*;
-
-    fn head_of_this_program() -> Vec<u8> {
-        let mut head = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        head.truncate(1 << 16);
-        head
-    }
-
-    #[test]
-    fn programs_are_distinguished() {
-        let head = head_of_this_program();
-        assert_eq!(linker(&head), Linker::Glibc);
-        assert_eq!(linker(b"#!/bin/sh\n"), Linker::OfAScript);
-        assert_eq!(linker(b""), Linker::OfAScript);
-        // A file that is cut after its header names no interpreter.
-        assert_eq!(linker(&head[..64]), Linker::None);
-        let mut other = head.clone();
-        other[18] ^= 1;
-        assert_eq!(linker(&other), Linker::OfOtherMachine);
-        let place = head.windows(8).position(|text| text == b"ld-linux");
-        let mut musl = head.clone();
-        musl[place.unwrap()..][..8].copy_from_slice(b"ld-musl-");
-        assert!(matches!(linker(&musl), Linker::Other(name) if name.contains("ld-musl")));
-        for end in 0..head.len().min(2000) {
-            let _ = linker(&head[..end]);
-        }
-    }
 
     #[test]
     fn a_program_with_another_user_is_not_served() {

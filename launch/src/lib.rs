@@ -13,7 +13,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `program` | finds the program |
+//! | `program`, `linkage` | finds the program; its dynamic linker and libraries |
 //! | `spawn` | fork and exec of one rank |
 //! | `same_memory` | addresses and stack guards that are the same in each incarnation |
 //! | `clocks` | preloads `librefrain_clocks.so` into ranks |
@@ -64,6 +64,7 @@ mod key_values;
 pub mod leftovers;
 mod limits;
 mod link;
+mod linkage;
 mod lives;
 mod loggers;
 mod membership;

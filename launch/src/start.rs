@@ -10,6 +10,7 @@ use super::hosts::message::Setup;
 use super::hosts::{gathering, listing};
 use super::key_values::KeyValues;
 use super::limits;
+use super::linkage;
 use super::lives::Lives;
 use super::loggers::{EventLoggers, Reach};
 use super::output;
@@ -77,6 +78,7 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     let restarts = config.recovery.max_restarts > 0;
     for program in &mut setup.programs {
         program.find()?;
+        linkage::check(program, &setup.environment, size)?;
     }
     choice::library::resolve(config)?;
     provider::resolve(config)?;

@@ -3,7 +3,7 @@
 use crate::launched::{Ended, run};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
@@ -84,4 +84,71 @@ fn the_first_rank_reads_the_standard_input() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     assert_eq!(output.stdout, b"a line\n");
+}
+
+/// Compiles a source in C; `words` are behind the names of the source and the result.
+fn compile(folder: &Path, name: &str, source: &str, words: &[&str]) {
+    let file = folder.join("source.c");
+    std::fs::write(&file, source).unwrap();
+    let mut cc = Command::new("cc");
+    cc.current_dir(folder)
+        .arg(&file)
+        .args(["-o", name])
+        .args(words);
+    run(&mut cc).expect(0);
+}
+
+/// A program of another MPI library is named with it, also if another library of the program needs it.
+#[test]
+fn a_program_of_another_library_is_not_run_as_many_jobs_of_one_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    const MAIN: &str = "int main(void) { return 0; }";
+    const LIBRARY: [&str; 4] = [
+        "-shared",
+        "-fPIC",
+        "-Wl,--no-as-needed",
+        "-Wl,-rpath,$ORIGIN",
+    ];
+    let library = |name: &str, source: &str, words: &[&str]| {
+        let soname = format!("-Wl,-soname,{name}");
+        compile(here, name, source, &[&LIBRARY, words, &[&soname]].concat());
+    };
+    library("libmpi.so.40", "int f(void) { return 0; }", &[]);
+    library(
+        "libsolver.so",
+        "int g(void) { return 0; }",
+        &["libmpi.so.40"],
+    );
+    library("libmpi_abi.so.1", "int f(void) { return 0; }", &[]);
+    for (needed, named) in [
+        ("libmpi.so.40", "libmpi.so.40"),
+        ("libsolver.so", "libmpi.so.40"),
+        ("libmpi_abi.so.1", "LD_LIBRARY_PATH"),
+    ] {
+        let words = ["-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", needed];
+        compile(here, "program", MAIN, &words);
+        let program = here.join("program");
+        let program = program.to_str().unwrap();
+        let refused = mpiexec(&["-n", "4", program]).expect(126);
+        for word in [program, named, "another MPI library", "4 jobs of one rank"] {
+            assert!(refused.err.contains(word), "{word}: {}", refused.err);
+        }
+        let one = mpiexec(&["-n", "1", program]).expect(0);
+        assert!(one.err.contains("runs without Refrain"), "{}", one.err);
+        // What the user starts by a program of another kind is no concern.
+        assert_eq!(mpiexec(&["-n", "2", "env", program]).expect(0).err, "");
+    }
+}
+
+#[test]
+fn programs_without_mpi_run_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#!/bin/sh\nexit 0\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for program in ["true", script.to_str().unwrap()] {
+        let ended = mpiexec(&["-n", "2", program]).expect(0);
+        assert_eq!((&ended.out[..], &ended.err[..]), ("", ""), "{program}");
+    }
 }
