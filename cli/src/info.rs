@@ -49,8 +49,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         stdout().write_all(table.as_bytes()).into_diagnostic()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let libibverbs = LIBIBVERBS.or_of_environment(arguments.libibverbs.clone());
-    let ports = Ports::find(libibverbs.as_deref());
+    let ports = ports(arguments.libibverbs.clone());
     let text = if arguments.verbs {
         verbs_text(&ports)
     } else {
@@ -58,6 +57,11 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     };
     stdout().write_all(text.as_bytes()).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The RDMA devices by the library of the option, or of the environment.
+pub fn ports(libibverbs: Option<PathBuf>) -> Result<Ports, String> {
+    Ports::find(LIBIBVERBS.or_of_environment(libibverbs).as_deref())
 }
 
 fn verbs_text(found: &Result<Ports, String>) -> String {
@@ -88,7 +92,7 @@ fn fabrics_text(arguments: &Arguments, ports: &Result<Ports, String>) -> String 
 }
 
 /// Describes the port that would be used, or why there is none.
-fn port(devices: Result<&[Device], &str>) -> Result<String, String> {
+pub fn port(devices: Result<&[Device], &str>) -> Result<String, String> {
     let wanted = choice::verbs::port(&VerbsConfig::default());
     refrain_verbs::choose(devices?, &wanted)
         .map(|chosen| chosen.to_string())
@@ -123,7 +127,9 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
         verbs::memory_lock_words(MemoryLock::of_process(), default_log_bytes(1)),
     );
     line("huge pages", huge_pages(&release));
-    line("same addresses", same_addresses());
+    let layout = refrain_launch::can_fix_layout();
+    let random = refrain_launch::can_set_random_bytes();
+    line("same addresses", same_addresses(&layout, &random));
     line(
         "--record-clocks",
         match refrain_launch::clocks::library() {
@@ -162,12 +168,9 @@ fn cores() -> String {
     }
 }
 
-/// Whether each incarnation of a rank can have the same addresses.
-fn same_addresses() -> String {
-    match (
-        refrain_launch::can_fix_layout(),
-        refrain_launch::can_set_random_bytes(),
-    ) {
+/// Whether each incarnation of a rank can have the same addresses; and the same stack guards.
+pub fn same_addresses(layout: &Result<(), String>, random: &Result<(), String>) -> String {
+    match (layout, random) {
         (Ok(()), Ok(())) => "yes, in each incarnation of a rank".into(),
         (Ok(()), Err(why)) => format!("yes, but stack guards differ: {why}"),
         (Err(why), Ok(())) => format!("no: {why}"),

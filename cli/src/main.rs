@@ -3,6 +3,7 @@
 mod bench;
 mod checkpointd;
 mod clean;
+mod doctor;
 mod eventlogger;
 mod events;
 mod fabrics;
@@ -55,6 +56,8 @@ enum Command {
     Agent,
     /// Show the fabrics, devices and limits of this machine.
     Info(info::Arguments),
+    /// Check whether jobs can run on this machine, and say what to do.
+    Doctor(doctor::Arguments),
     /// Remove files of jobs that were killed.
     Clean(clean::Arguments),
     /// Run a checkpoint server.
@@ -106,6 +109,7 @@ fn run_command(command: Command) -> miette::Result<ExitCode> {
             .into_diagnostic()
             .map(|()| ExitCode::SUCCESS),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
         Command::CheckpointServer(arguments) => checkpointd::run(arguments),
         Command::EventLogger(arguments) => eventlogger::run(arguments),

@@ -33,6 +33,13 @@ pub fn check_ranks(ranks: u32) -> Result<(), JobError> {
     }
 }
 
+/// Number of ranks, restarted if they die, that a limit of open files allows on one host.
+pub fn ranks_of_open_files(limit: u64) -> u32 {
+    let per_rank = DESCRIPTORS_PER_RANK + DESCRIPTORS_PER_RESTARTED_RANK;
+    let ranks = limit.saturating_sub(DESCRIPTORS_BESIDES) / per_rank;
+    RANKS_MAX.min(u32::try_from(ranks).unwrap_or(RANKS_MAX))
+}
+
 /// Raises the limit of open files to what a job of `ranks` ranks needs; `restarts`: they may be
 /// restarted. Returns the earlier limit, for the ranks.
 ///

@@ -6,6 +6,7 @@ mod behind;
 mod checkpointd;
 mod command_line;
 mod dead_rank;
+mod doctor;
 mod embedded;
 mod eventlogger;
 mod events;
