@@ -1,6 +1,8 @@
 //! `refrain install`: MPI for programs that are built elsewhere.
 
-use clap::Args;
+mod share;
+
+use clap::{Args, Command};
 use miette::{IntoDiagnostic as _, WrapErr as _, miette};
 use refrain_launch::clocks;
 use std::env;
@@ -21,13 +23,14 @@ const LIBRARY: &str = "libmpi_abi.so.1";
 /// Arguments of `refrain install`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Folder to install into; its folders bin, lib and include are made.
+    /// Folder to install into; its folders bin, lib, include and share are made.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
 }
 
-/// Installs launcher, library, header and compilers' wrappers.
-pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+/// Installs launcher, library, header, compilers' wrappers, and what describes them;
+/// `command_line` describes `refrain`.
+pub fn run(arguments: &Arguments, command_line: Command) -> miette::Result<ExitCode> {
     let own = env::current_exe().into_diagnostic()?;
     let library = library(&own)?;
     let clocks = clocks::library().map_err(|why| miette!("{why}"))?;
@@ -54,7 +57,12 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     for name in LAUNCHERS {
         link("refrain", &bin.join(name))?;
     }
-    write(&configuration.join("mpi_abi.pc"), &package(&prefix))?;
+    write(&configuration.join("mpi_abi.pc"), &package())?;
+    for (name, text) in share::files(command_line).into_diagnostic()? {
+        let file = prefix.join(name);
+        fs::create_dir_all(file.parent().unwrap_or(&prefix)).into_diagnostic()?;
+        write(&file, &text)?;
+    }
     let installed = format!(
         "installed in {}: put {} into PATH, then: mpicc program.c -o program; mpiexec -n 4 ./program\n",
         prefix.display(),
@@ -103,9 +111,10 @@ fn link(target: &str, at: &Path) -> miette::Result<()> {
         .wrap_err_with(|| format!("linking {}", at.display()))
 }
 
-fn package(prefix: &Path) -> String {
-    let (prefix, version) = (prefix.display(), env!("CARGO_PKG_VERSION"));
+/// The file for pkg-config, which finds the prefix from its place.
+fn package() -> String {
+    let version = env!("CARGO_PKG_VERSION");
     format!(
-        "prefix={prefix}\n\nName: mpi_abi\nDescription: MPI 5.0, standard ABI, by Refrain\nVersion: {version}\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -Wl,-rpath,${{prefix}}/lib -lmpi_abi\n"
+        "prefix=${{pcfiledir}}/../..\n\nName: mpi_abi\nDescription: MPI 5.0, standard ABI, by Refrain\nVersion: {version}\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -Wl,-rpath,${{prefix}}/lib -lmpi_abi\n"
     )
 }

@@ -21,7 +21,7 @@ mod statistics;
 mod table;
 mod verbs;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use miette::IntoDiagnostic;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
 fn run_command(command: Command) -> miette::Result<ExitCode> {
     match command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Install(arguments) => install::run(&arguments),
+        Command::Install(arguments) => install::run(&arguments, CommandLine::command()),
         Command::Mpiexec { words } => mpiexec::run(&words),
         Command::Agent => refrain_launch::agent::run()
             .into_diagnostic()

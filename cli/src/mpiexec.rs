@@ -1,6 +1,7 @@
 //! `mpiexec` and `mpirun`: `refrain run` with the options of MPI's standard (MPI-5.0, section 11.5)
 //! and those of other MPI libraries that people use. All options of `refrain run` work too.
 
+pub mod options;
 mod section;
 
 use crate::run;
@@ -13,37 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// The names under which `refrain` is `mpiexec`.
-const NAMES: [&str; 2] = ["mpiexec", "mpirun"];
-
-const HELP: &str = "\
-Run an MPI program; a rank that is killed continues
-
-Usage: mpiexec [OPTIONS] PROGRAM [ARGUMENTS] [: [OPTIONS] PROGRAM [ARGUMENTS]]…
-
-Options of a program:
-  -n, -np <N>                  Number of ranks [default: 1]
-  -wdir <DIR>                  Working folder
-  -path <DIR[:DIR]…>           Folders to find the program in
-  -x <NAME[=VALUE]>            Set a variable, or pass it on to other hosts
-  -env <NAME> <VALUE>          Set a variable
-  -host <NAME[:SLOTS],…>       Hosts of its ranks, or, only at the first program, of all; also
-                               -hosts, -H
-
-Options of the job, before the first program:
-  -genv <NAME> <VALUE>         Set a variable for all programs
-  -genvlist <NAME[,NAME]…>     Pass variables on to other hosts
-  -hostfile <FILE>             Hosts from a file with lines `NAME slots=N`; also -machinefile, -f
-  -initial-errhandler <NAME>   mpi_errors_are_fatal [default], mpi_errors_abort or mpi_errors_return
-  -l                           Put the rank before each line of output
-  -configfile <FILE>           Read programs with their options from a file, one on each line;
-                               quotes keep blanks together
-  -h, --help                   Print help
-  -V, --version                Print version
-
-The options of `refrain run` work too, such as --protocol none or --kill 1@2: see `refrain run
---help`. Messages are logged, in memory and in the folder for temporary files; a job whose log
-is full continues unprotected. Rank 0 reads the standard input.
-";
+pub const NAMES: [&str; 2] = ["mpiexec", "mpirun"];
 
 /// Whether this process was started as `mpiexec` or `mpirun`.
 pub fn is_name_of(program: &OsStr) -> bool {
@@ -52,7 +23,7 @@ pub fn is_name_of(program: &OsStr) -> bool {
 }
 
 /// The options of `refrain run`, to find out which of them have a value.
-fn options_of_run() -> Command {
+pub fn options_of_run() -> Command {
     run::Arguments::augment_args(Command::new("mpiexec").no_binary_name(true))
 }
 
@@ -79,7 +50,7 @@ fn print(text: &str) -> miette::Result<ExitCode> {
 pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
     if let [word] = words {
         match word.to_str() {
-            Some("-h" | "-help" | "--help") => return print(HELP),
+            Some("-h" | "-help" | "--help") => return print(&options::help()),
             Some("-V" | "-version" | "--version") => {
                 return print(concat!(
                     "mpiexec (refrain) ",

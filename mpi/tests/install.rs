@@ -23,7 +23,7 @@ int main(int argc, char **argv)
 }
 ";
 
-/// Installs copies of what was built, from a folder of their own.
+/// Installs copies of what was built, from a folder of their own, and moves what is installed.
 fn install(folder: &Path) {
     let built = folder.join("built");
     fs::create_dir(&built).unwrap();
@@ -47,9 +47,10 @@ fn install(folder: &Path) {
         end(command
             .arg("install")
             .arg("--prefix")
-            .arg(folder.join("it")))
+            .arg(folder.join("made")))
         .expect_success();
     }
+    fs::rename(folder.join("made"), folder.join("it")).unwrap();
     fs::remove_dir_all(&built).unwrap();
 }
 
@@ -86,6 +87,41 @@ fn what_is_installed_compiles_and_runs_programs() {
     assert!(
         shown.contains("-I") && !shown.contains("-lmpi_abi"),
         "{shown}"
+    );
+}
+
+#[test]
+fn manual_pages_completions_and_a_modulefile_are_installed() {
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path());
+    let text = |name: &str| {
+        let file = folder.path().join("it").join(name);
+        fs::read_to_string(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()))
+    };
+    for (name, word) in [
+        ("lib/pkgconfig/mpi_abi.pc", "prefix=${pcfiledir}/../.."),
+        ("share/man/man1/refrain-run.1", "log\\-memory"),
+        ("share/man/man1/mpiexec.1", "hostfile"),
+        ("share/man/man1/mpirun.1", "hostfile"),
+        ("share/bash-completion/completions/refrain", "--log-memory"),
+        ("share/bash-completion/completions/mpiexec", "--hostfile"),
+        ("share/zsh/site-functions/_mpirun", "#compdef mpirun"),
+        (
+            "share/fish/vendor_completions.d/mpiexec.fish",
+            "-l hostfile",
+        ),
+    ] {
+        assert!(
+            text(name).contains(word),
+            "{word} in {name}: {}",
+            text(name)
+        );
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let module = text(&format!("share/modulefiles/refrain/{version}"));
+    assert!(
+        module.starts_with("#%Module") && module.contains(version),
+        "{module}"
     );
 }
 
