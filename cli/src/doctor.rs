@@ -170,7 +170,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
 /// Loads the MPI library into a process of its own.
 fn library(own: &Path) -> Library {
     let beside = ["libmpi_abi.so", "../lib/libmpi_abi.so.1"].map(|name| own.with_file_name(name));
-    let Some(file) = beside.into_iter().find(|file| file.is_file()) else {
+    let Some(file) = beside.iter().find_map(|file| file.canonicalize().ok()) else {
         return Library::Missing;
     };
     let loaded = Command::new("true").env("LD_PRELOAD", &file).output();

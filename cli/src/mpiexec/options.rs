@@ -111,6 +111,11 @@ pub fn command(name: &'static str, of_run: &Command) -> Command {
     };
     // These are described here.
     let is_other = |arg: &&Arg| !matches!(arg.get_id().as_str(), "ranks" | "host" | "hostfile");
+    let of_run = of_run.get_arguments().filter(is_other).cloned();
+    let of_run = of_run.map(|arg| match arg.get_help_heading() {
+        None if !arg.is_positional() => arg.help_heading("More options of the job"),
+        _ => arg,
+    });
     Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -118,7 +123,7 @@ pub fn command(name: &'static str, of_run: &Command) -> Command {
         .after_help(REMARKS)
         .args(under(&OF_A_PROGRAM, HEADING_OF_A_PROGRAM))
         .args(under(&OF_THE_JOB, HEADING_OF_THE_JOB))
-        .args(of_run.get_arguments().filter(is_other).cloned())
+        .args(of_run)
 }
 
 impl Described {
