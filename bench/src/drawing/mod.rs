@@ -2,6 +2,7 @@
 
 pub mod axis;
 pub mod chart;
+mod hypotf;
 
 use crate::error::BenchError;
 use plotters::coord::Shift;
