@@ -4,12 +4,16 @@
 //! This crate must not know what a function does.
 
 mod exports;
+mod fortran;
 mod header;
 mod prototype;
 
 pub use exports::{exports, version_script};
+pub use fortran::{
+    declarations, entries, fortran_symbols, include_file, mpi_f08_module, mpi_module,
+};
 pub use header::header;
-pub use prototype::{Parameter, Prototype};
+pub use prototype::{Meaning, Parameter, Prototype};
 
 use prototype::collective;
 

@@ -9,6 +9,53 @@ pub struct Parameter {
     pub of: String,
     /// Its name; empty for `...`.
     pub name: String,
+    /// What an `int` is in Fortran.
+    pub meaning: Meaning,
+    /// Whether the function reads and writes the value.
+    pub is_inout: bool,
+    /// The name of the parameter that has the length of a list; empty if the table gives none.
+    pub length: String,
+}
+
+/// What an `int` is in Fortran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Meaning {
+    /// INTEGER.
+    #[default]
+    Number,
+    /// LOGICAL.
+    Logical,
+    /// INTEGER, the first is 1.
+    Index,
+}
+
+impl Parameter {
+    /// Reads type and name.
+    fn read(text: &str) -> Self {
+        let (of, name) = text.rsplit_once(' ').unwrap_or((text, ""));
+        let (is_inout, of) = match of.strip_prefix("inout ") {
+            Some(of) => (true, of),
+            None => (false, of),
+        };
+        let (meaning, mut of) = match () {
+            () if of.contains("logical") => (Meaning::Logical, of.replace("logical", "int")),
+            () if of.contains("index") => (Meaning::Index, of.replace("index", "int")),
+            () => (Meaning::Number, of.to_owned()),
+        };
+        let mut length = String::new();
+        if let (Some(begin), Some(end)) = (of.find('['), of.find(']'))
+            && !of.ends_with("[3]")
+        {
+            length = of.drain(begin + 1..end).collect();
+        }
+        Self {
+            of,
+            name: name.to_owned(),
+            meaning,
+            is_inout,
+            length,
+        }
+    }
 }
 
 /// Parameters and result.
@@ -41,17 +88,10 @@ impl Prototype {
     pub fn read(text: &str) -> Self {
         let (parameters, result) = text.split_once("->").unwrap_or((text, "int"));
         let parameters = parameters.split(',').map(str::trim);
-        let parameter = |text: &str| {
-            let (of, name) = text.rsplit_once(' ').unwrap_or((text, ""));
-            Parameter {
-                of: of.to_owned(),
-                name: name.to_owned(),
-            }
-        };
         Self {
             parameters: parameters
                 .filter(|text| !text.is_empty())
-                .map(parameter)
+                .map(Parameter::read)
                 .collect(),
             result: result.trim().to_owned(),
             is_large: None,
@@ -88,10 +128,9 @@ impl Prototype {
 
     fn with(&self, more: &[(&str, &str)]) -> Self {
         let mut with = self.clone();
-        let more = more.iter().map(|(of, name)| Parameter {
-            of: (*of).to_owned(),
-            name: (*name).to_owned(),
-        });
+        let more = more
+            .iter()
+            .map(|(of, name)| Parameter::read(&format!("{of} {name}")));
         with.parameters.extend(more);
         with
     }
