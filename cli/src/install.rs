@@ -15,10 +15,16 @@ use std::process::ExitCode;
 const WRAPPER: &str = include_str!("install/mpicc.sh");
 /// Names of the compilers' wrapper, which goes by its name.
 const WRAPPERS: [&str; 4] = ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"];
+const FORTRAN_WRAPPER: &str = include_str!("install/mpifort.sh");
+/// Other names of the wrapper for Fortran.
+const FORTRAN_WRAPPERS: [&str; 2] = ["mpif77", "mpif90"];
 const LAUNCHERS: [&str; 2] = ["mpiexec", "mpirun"];
 /// The library as cargo builds it, and as programs name it.
 const BUILT: &str = "libmpi_abi.so";
 const LIBRARY: &str = "libmpi_abi.so.1";
+/// As above, for Fortran.
+const FORTRAN_BUILT: &str = "libmpifort_abi.so";
+const FORTRAN_LIBRARY: &str = "libmpifort_abi.so.1";
 
 /// Arguments of `refrain install`.
 #[derive(Args)]
@@ -32,7 +38,12 @@ pub struct Arguments {
 /// `command_line` describes `refrain`.
 pub fn run(arguments: &Arguments, command_line: Command) -> miette::Result<ExitCode> {
     let own = env::current_exe().into_diagnostic()?;
-    let library = library(&own)?;
+    let library = beside(&own, BUILT, LIBRARY).ok_or_else(|| {
+        miette!(
+            "there is no {BUILT} in {}: build it with cargo build --release -p refrain-mpi",
+            own.parent().unwrap_or(Path::new("/")).display()
+        )
+    })?;
     let clocks = clocks::library().map_err(|why| miette!("{why}"))?;
     fs::create_dir_all(&arguments.prefix)
         .into_diagnostic()
@@ -48,11 +59,10 @@ pub fn run(arguments: &Arguments, command_line: Command) -> miette::Result<ExitC
     copy(&clocks, &lib.join("librefrain_clocks.so"))?;
     link(LIBRARY, &lib.join(BUILT))?;
     write(&include.join("mpi.h"), &refrain_mpi_abi::header())?;
-    let script = bin.join("mpicc");
-    write(&script, WRAPPER)?;
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).into_diagnostic()?;
-    for name in WRAPPERS {
-        link("mpicc", &bin.join(name))?;
+    script(&bin, "mpicc", WRAPPER, &WRAPPERS)?;
+    let of_fortran = beside(&own, FORTRAN_BUILT, FORTRAN_LIBRARY);
+    if let Some(library) = &of_fortran {
+        fortran(library, &prefix)?;
     }
     for name in LAUNCHERS {
         link("refrain", &bin.join(name))?;
@@ -63,8 +73,14 @@ pub fn run(arguments: &Arguments, command_line: Command) -> miette::Result<ExitC
         fs::create_dir_all(file.parent().unwrap_or(&prefix)).into_diagnostic()?;
         write(&file, &text)?;
     }
+    let without = match of_fortran {
+        Some(_) => "",
+        None => {
+            "without Fortran, as there is no libmpifort_abi.so: build it with cargo build --release -p refrain-fortran\n"
+        }
+    };
     let installed = format!(
-        "installed in {}: put {} into PATH, then: mpicc program.c -o program; mpiexec -n 4 ./program\n",
+        "installed in {}: put {} into PATH, then: mpicc program.c -o program; mpiexec -n 4 ./program\n{without}",
         prefix.display(),
         bin.display()
     );
@@ -72,17 +88,41 @@ pub fn run(arguments: &Arguments, command_line: Command) -> miette::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// The library beside this program, as built or as installed.
-fn library(own: &Path) -> miette::Result<PathBuf> {
+/// A library beside this program, as built or as installed.
+fn beside(own: &Path, built: &str, installed: &str) -> Option<PathBuf> {
     let folder = own.parent().unwrap_or(Path::new("/"));
-    let candidates = [folder.join(BUILT), folder.join("../lib").join(LIBRARY)];
-    let found = candidates.into_iter().find(|file| file.is_file());
-    found.ok_or_else(|| {
-        miette!(
-            "there is no {BUILT} in {}: build it with cargo build --release -p refrain-mpi",
-            folder.display()
-        )
-    })
+    let candidates = [folder.join(built), folder.join("../lib").join(installed)];
+    candidates.into_iter().find(|file| file.is_file())
+}
+
+/// Installs what is for Fortran. Modules that were compiled before go: they may be of other sources.
+fn fortran(library: &Path, prefix: &Path) -> miette::Result<()> {
+    let [bin, lib, include] = ["bin", "lib", "include"].map(|name| prefix.join(name));
+    copy(library, &lib.join(FORTRAN_LIBRARY))?;
+    link(FORTRAN_LIBRARY, &lib.join(FORTRAN_BUILT))?;
+    write(&include.join("mpif.h"), &refrain_mpi_abi::include_file())?;
+    let sources = include.join("refrain");
+    fs::create_dir_all(&sources).into_diagnostic()?;
+    write(&sources.join("mpi.f90"), &refrain_mpi_abi::mpi_module())?;
+    write(
+        &sources.join("mpi_f08.f90"),
+        &refrain_mpi_abi::mpi_f08_module(),
+    )?;
+    match fs::remove_dir_all(lib.join("fortran")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).into_diagnostic(),
+        _ => {}
+    }
+    script(&bin, "mpifort", FORTRAN_WRAPPER, &FORTRAN_WRAPPERS)
+}
+
+/// Writes a script with other names.
+fn script(bin: &Path, name: &str, text: &str, others: &[&str]) -> miette::Result<()> {
+    let at = bin.join(name);
+    write(&at, text)?;
+    fs::set_permissions(&at, Permissions::from_mode(0o755)).into_diagnostic()?;
+    others
+        .iter()
+        .try_for_each(|other| link(name, &bin.join(other)))
 }
 
 /// Copies a file beside its place and moves it there: a running program keeps the old one.

@@ -1,0 +1,80 @@
+#!/bin/sh
+# mpifort, mpif77, mpif90: the Fortran compiler with mpif.h, the modules and the libraries of
+# Refrain's MPI. The modules are compiled at the first use of a compiler, as their files belong to it.
+#
+#   -show         print the command instead of running it
+#   $MPIFORT_FC   the Fortran compiler [default: gfortran]
+
+file=$(readlink -f -- "$0") || exit 1
+prefix=$(CDPATH='' cd -- "$(dirname -- "$file")/.." && pwd) || exit 1
+compiler=${MPIFORT_FC:-gfortran}
+sources=$prefix/include/refrain
+
+show=
+links=yes
+for word; do
+    shift
+    case $word in
+    -show | --show | -showme | --showme) show=yes; continue ;;
+    -c | -E | -S | -M | -MM | -fsyntax-only) links= ;;
+    esac
+    set -- "$@" "$word"
+done
+
+# The compiler alone may be asked for its version.
+case $# in
+0) links= ;;
+1) case $1 in -v | -V | --version | -dumpversion | -dumpmachine) links= ;; esac ;;
+esac
+[ -z "$show" ] || [ $# -gt 0 ] || links=yes
+
+# $compiler may have options of its own.
+# shellcheck disable=SC2086
+version=$($compiler --version 2>/dev/null) || {
+    echo "${0##*/}: there is no Fortran compiler '$compiler': install gfortran, or set MPIFORT_FC to the compiler's name" >&2
+    exit 1
+}
+# What decides whether module files can be read: compiler, version, and what they are made of.
+version=$(printf '%s\n' "$version" | head -n 1 | tr -cs 'A-Za-z0-9.\n' '-')
+made_of=$(cat "$sources/mpi.f90" "$sources/mpi_f08.f90" | cksum | tr -d ' ')
+name=$version-$made_of
+
+# Compiles the modules in a folder of their own, which then gets its name: several may do so at once.
+compile() { # place
+    mkdir -p "$1" 2>/dev/null || return 1
+    new=$(mktemp -d "$1/.new.XXXXXX" 2>/dev/null) || return 1
+    for module in mpi mpi_f08; do
+        # shellcheck disable=SC2086
+        (cd "$new" && $compiler -O1 -fPIC -w -c "$sources/$module.f90" -o "$module.o") >"$new/$module.log" 2>&1 ||
+            echo "${0##*/}: $compiler cannot compile the module $module ($1/$name/$module.log); mpif.h can be used without" >&2
+    done
+    (cd "$new" && ar rc libmpi_modules.a ./*.o) 2>"$new/ar.log"
+    chmod 755 "$new"
+    mv -T "$new" "$1/$name" 2>/dev/null || rm -rf "$new"
+    [ -d "$1/$name" ]
+}
+
+own=${XDG_CACHE_HOME:-$HOME/.cache}/refrain/fortran
+for place in "$prefix/lib/fortran" "$own"; do
+    modules=$place/$name
+    [ ! -d "$modules" ] || break
+done
+if [ ! -d "$modules" ]; then
+    for place in "$prefix/lib/fortran" "$own"; do
+        modules=$place/$name
+        ! compile "$place" || break
+    done
+    [ -d "$modules" ] || echo "${0##*/}: neither $prefix/lib/fortran nor $own can be written: there are no modules" >&2
+fi
+
+set -- -I"$prefix/include" -I"$modules" "$@"
+if [ -n "$links" ]; then
+    [ ! -f "$modules/libmpi_modules.a" ] || set -- "$@" "$modules/libmpi_modules.a"
+    set -- "$@" -L"$prefix/lib" -Wl,-rpath,"$prefix/lib" -Wl,--enable-new-dtags -lmpifort_abi -lmpi_abi
+fi
+if [ -n "$show" ]; then
+    printf '%s\n' "$compiler $*"
+    exit 0
+fi
+# shellcheck disable=SC2086
+exec $compiler "$@"
