@@ -5,6 +5,7 @@ module mpi_types
   public
   integer, parameter :: MPI_ADDRESS_KIND = 8
   integer, parameter :: MPI_COUNT_KIND = 8
+  integer, parameter :: MPI_INTEGER_KIND = 4
   integer, parameter :: MPI_OFFSET_KIND = 8
   integer, parameter :: MPI_STATUS_SIZE = 8
   type, bind(C) :: MPI_Status

@@ -19,6 +19,7 @@ pub(crate) mod list;
 pub(crate) mod logical;
 pub(crate) mod own;
 pub(crate) mod predefined;
+pub(crate) mod removed;
 pub(crate) mod section;
 pub(crate) mod special;
 pub(crate) mod text;

@@ -3,10 +3,11 @@
 use super::super::{Constant, HANDLES, constants};
 use core::fmt::Write as _;
 
-/// Kinds, sizes and places that C does not have.
-const OWN: [(&str, i64); 7] = [
+/// Kinds, sizes and places that C does not have. MPI_INTEGER_KIND is of versions before 4.
+const OWN: [(&str, i64); 8] = [
     ("ADDRESS_KIND", 8),
     ("COUNT_KIND", 8),
+    ("INTEGER_KIND", 4),
     ("OFFSET_KIND", 8),
     ("STATUS_SIZE", 8),
     ("SOURCE", 1),

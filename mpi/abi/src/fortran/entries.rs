@@ -3,6 +3,7 @@
 
 use super::super::{Body, HANDLES, Starts};
 use super::constants::PREDEFINED;
+use super::removed::REMOVED;
 use super::sections::{Buffer, buffer};
 use super::{Argument, Of, Procedure, Way, procedures};
 use core::fmt::Write as _;
@@ -45,11 +46,32 @@ pub fn entries() -> String {
             }
         }
     }
+    for (name, successor, parameters) in REMOVED {
+        write_removed(&mut text, name, successor, parameters);
+    }
     for (inner, names) in others() {
         let names = quoted(&names);
         let _ = writeln!(text, "export!({inner}, \".globl\", [{names}]);");
     }
     text
+}
+
+/// Writes the entries of a function that was removed.
+fn write_removed(text: &mut String, name: &str, successor: &str, parameters: &str) {
+    let arguments = parameters.split(", ").filter_map(|it| it.split(':').next());
+    let arguments = arguments.collect::<Vec<_>>().join(", ");
+    let inner = name.to_ascii_lowercase();
+    for (prefix, binding) in [("MPI", ".weak"), ("PMPI", ".globl")] {
+        let names = quoted(&manglings(&format!("{prefix}_{name}")));
+        let _ = writeln!(
+            text,
+            "unsafe extern \"C\" fn entry_{prefix}_{name}({parameters}, ierror: *mut c_int) {{
+let code = crate::removed::{inner}(c::{prefix}_{successor}, {arguments});
+put(ierror, code);
+}}
+export!(entry_{prefix}_{name}, \"{binding}\", [{names}]);"
+        );
+    }
 }
 
 /// Entries that call no function of C: what is behind them, and their symbols.
@@ -150,6 +172,11 @@ pub fn fortran_symbols() -> Vec<String> {
             for form in forms(&procedure) {
                 all.extend(symbols(prefix, &procedure, form));
             }
+        }
+    }
+    for (name, ..) in REMOVED {
+        for prefix in ["MPI", "PMPI"] {
+            all.extend(manglings(&format!("{prefix}_{name}")));
         }
     }
     all.extend(others().into_iter().flat_map(|(_, names)| names));

@@ -3,6 +3,7 @@
 mod constants;
 mod entries;
 mod modules;
+mod removed;
 mod sections;
 
 pub use constants::include_file;
@@ -185,8 +186,9 @@ fn argument(function: &Function, parameter: &Parameter) -> Argument {
         (plain, _) if is_handle => Of::Handle(plain.to_owned()),
         (plain, _) => Of::Function(plain.to_owned()),
     };
-    let is_list =
-        of.contains('[') || matches!(kind, Of::Weights | Of::Codes) || name == "array_of_statuses";
+    let is_list = kind != Of::Text && of.contains('[')
+        || matches!(kind, Of::Weights | Of::Codes)
+        || name == "array_of_statuses";
     let rank = match () {
         () if of.ends_with("[][3]") || kind == Of::Texts(2) => 2,
         () if is_list => 1,
