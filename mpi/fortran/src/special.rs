@@ -33,6 +33,12 @@ pub unsafe fn members(comm: *mut c_int) -> i64 {
     }
 }
 
+/// The length of a list that belongs to a buffer: it has none if the buffer is MPI_IN_PLACE.
+pub fn unless_in_place(buffer: *mut c_void, length: i64) -> i64 {
+    const IN_PLACE: usize = 1;
+    if buffer.addr() == IN_PLACE { 0 } else { length }
+}
+
 /// Number of dimensions of a communicator.
 ///
 /// # Safety

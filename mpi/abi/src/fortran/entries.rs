@@ -382,7 +382,7 @@ fn value(procedure: &Procedure, argument: &Argument, form: Form, parts: &mut Par
             format!("&raw mut {name}_c")
         }
         (Of::Logical, _) => {
-            let length = length(procedure, argument);
+            let length = length(procedure, argument, form);
             let _ = writeln!(
                 parts.before,
                 "let mut {name}_c = logical::list({name}, {length});"
@@ -412,7 +412,7 @@ fn value(procedure: &Procedure, argument: &Argument, form: Form, parts: &mut Par
             format!("&raw mut {name}_c")
         }
         (Of::Handle(of), _) => {
-            let length = length(procedure, argument);
+            let length = length(procedure, argument, form);
             let reads = if is_read {
                 "handles"
             } else {
@@ -464,7 +464,7 @@ fn value(procedure: &Procedure, argument: &Argument, form: Form, parts: &mut Par
 }
 
 /// The number of elements of a list.
-fn length(procedure: &Procedure, argument: &Argument) -> String {
+fn length(procedure: &Procedure, argument: &Argument, form: Form) -> String {
     let name = procedure.name();
     match &argument.length[..] {
         "" if name == "Cart_sub" => "special::dimensions(comm)".into(),
@@ -480,7 +480,12 @@ fn length(procedure: &Procedure, argument: &Argument) -> String {
                 (true, "sendbuf") => "destinations",
                 (true, _) => "sources",
             };
-            format!("special::{of}(comm)")
+            // In place, what is sent has no types, and the list may be anything.
+            let address = match form {
+                Form::Described => format!("section::address({buffer})"),
+                _ => format!("address::buffer({buffer})"),
+            };
+            format!("special::unless_in_place({address}, special::{of}(comm))")
         }
         length => format!("*{length} as i64"),
     }

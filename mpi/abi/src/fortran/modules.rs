@@ -262,6 +262,8 @@ fn declare_f08(text: &mut String, procedure: &Procedure, argument: &Argument) {
     let name = &argument.name;
     let way = match argument.way {
         Way::In => ", intent(in)",
+        // C has a pointer for no reason.
+        _ if procedure.name() == "Cancel" => ", intent(in)",
         Way::Out => ", intent(out)",
         Way::InOut => ", intent(inout)",
     };
