@@ -51,6 +51,29 @@ const REMOVED: [(&str, &str); 8] = [
 ];
 
 const END: &str = "
+/* A status is the same in Fortran, as array and as type. */
+typedef MPI_Status MPI_F08_status;
+static __inline int MPI_Status_c2f(const MPI_Status *status, MPI_Fint *array)
+{
+    *(MPI_Status *)(void *)array = *status;
+    return MPI_SUCCESS;
+}
+static __inline int MPI_Status_f2c(const MPI_Fint *array, MPI_Status *status)
+{
+    *status = *(const MPI_Status *)(const void *)array;
+    return MPI_SUCCESS;
+}
+static __inline int MPI_Status_c2f08(const MPI_Status *status, MPI_F08_status *of_f08)
+{
+    *of_f08 = *status;
+    return MPI_SUCCESS;
+}
+static __inline int MPI_Status_f082c(const MPI_F08_status *of_f08, MPI_Status *status)
+{
+    *status = *of_f08;
+    return MPI_SUCCESS;
+}
+
 /* Removed by MPI 3.0 */
 static __inline int MPI_Type_extent(MPI_Datatype datatype, MPI_Aint *extent)
 {

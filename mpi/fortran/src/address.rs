@@ -62,6 +62,21 @@ pub fn buffer(address: *mut c_void) -> *mut c_void {
     }
 }
 
+/// Gives Fortran the address of MPI_BUFFER_AUTOMATIC, where C has given its own.
+///
+/// # Safety
+/// C has written an address.
+pub unsafe fn put_detached(place: *mut c_void) {
+    const AUTOMATIC: usize = 2;
+    let place = place.cast::<*mut c_void>();
+    // SAFETY: the caller's promise; the block is larger.
+    unsafe {
+        if place.read().addr() == AUTOMATIC {
+            place.write((&raw const mpifbuf_).add(4 * AUTOMATIC).cast_mut().cast());
+        }
+    }
+}
+
 /// The place of a status, or of several: none for MPI_STATUS_IGNORE and MPI_STATUSES_IGNORE.
 #[inline]
 pub fn status<T>(address: *mut T) -> *mut T {

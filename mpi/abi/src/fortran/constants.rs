@@ -31,6 +31,9 @@ pub const PREDEFINED: [&str; 12] = [
     "NULL_DELETE_FN",
 ];
 
+/// As above, which are not called.
+pub const CONVERSIONS: [&str; 2] = ["CONVERSION_FN_NULL", "CONVERSION_FN_NULL_C"];
+
 /// Constants that are known by their addresses, each group in a common block. Blocks without an
 /// underscore in their names have the same symbol with each compiler that appends one.
 pub const BLOCKS: [(&str, &str, &[&str]); 4] = [
@@ -66,7 +69,9 @@ pub const BLOCKS: [(&str, &str, &[&str]); 4] = [
 /// Constants that Fortran has as PARAMETER.
 pub fn parameters() -> Vec<Constant> {
     let is_handle = |of: &str| HANDLES.iter().any(|(handle, _)| *handle == of);
-    let is_of_c = |name: &str| name.starts_with("T_") || name.starts_with("F_");
+    let is_of_tools = |name: &str| name.starts_with("T_ERR_") || name.starts_with("T_VERBOSITY_");
+    let is_of_c =
+        |name: &str| name.starts_with("F_") || name.starts_with("T_") && !is_of_tools(name);
     let own = OWN.iter().map(|&(name, value)| Constant {
         name,
         of: "int",
@@ -135,7 +140,7 @@ pub fn include_file() -> String {
             );
         }
     }
-    for name in PREDEFINED.iter().chain(&["CONVERSION_FN_NULL"]) {
+    for name in PREDEFINED.iter().chain(&CONVERSIONS) {
         let _ = writeln!(text, "      EXTERNAL MPI_{name}");
     }
     text

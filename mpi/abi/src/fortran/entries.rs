@@ -2,7 +2,7 @@
 //! function of C with the same prefix.
 
 use super::super::{Body, HANDLES, Starts};
-use super::constants::PREDEFINED;
+use super::constants::{CONVERSIONS, PREDEFINED};
 use super::removed::REMOVED;
 use super::sections::{Buffer, buffer};
 use super::{Argument, Of, Procedure, Way, procedures};
@@ -77,10 +77,7 @@ export!(entry_{prefix}_{name}, \"{binding}\", [{names}]);"
 /// Entries that call no function of C: what is behind them, and their symbols.
 fn others() -> Vec<(String, Vec<String>)> {
     let mut others = Vec::new();
-    for name in PREDEFINED
-        .iter()
-        .chain(&["CONVERSION_FN_NULL", "CONVERSION_FN_NULL_C"])
-    {
+    for name in PREDEFINED.iter().chain(&CONVERSIONS) {
         let inner = format!("predefined::{}", name.to_ascii_lowercase());
         others.push((inner, manglings(&format!("MPI_{name}"))));
     }
@@ -451,7 +448,10 @@ fn value(procedure: &Procedure, argument: &Argument, form: Form, parts: &mut Par
             let _ = writeln!(parts.after, "{name}_c.write({name}, {name}_length, code);");
             format!("{name}_c.at()")
         }
-        (Of::Detached, _) if form == Form::F08 => name,
+        (Of::Detached, _) if form == Form::F08 => {
+            let _ = writeln!(parts.after, "address::put_detached({name});");
+            name
+        }
         (Of::Detached, _) => {
             let _ = writeln!(
                 parts.before,

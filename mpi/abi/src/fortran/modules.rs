@@ -2,7 +2,7 @@
 //! has, and no code of their own.
 
 use super::super::HANDLES;
-use super::constants::{BLOCKS, PREDEFINED, integer, parameters};
+use super::constants::{BLOCKS, CONVERSIONS, PREDEFINED, integer, parameters};
 use super::{Argument, Of, Procedure, Way, broken, procedures};
 use core::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub fn mpi_module() -> String {
         }
     }
     blocks(&mut text, false);
-    for name in PREDEFINED.iter().chain(&["CONVERSION_FN_NULL"]) {
+    for name in PREDEFINED.iter().chain(&CONVERSIONS) {
         let _ = writeln!(text, "  external :: MPI_{name}");
     }
     text += "  interface\n";
@@ -154,6 +154,8 @@ fn blocks(text: &mut String, has_types: bool) {
                     name.replace("(MPI_STATUS_SIZE)", "")
                         .replace("MPI_STATUS_SIZE,", "")
                 ),
+                // Programs may take the address of MPI_BUFFER_AUTOMATIC.
+                false if block == "MPIFBUF" => writeln!(text, "  {of}, target :: {name}"),
                 false => writeln!(text, "  {of} :: {name}"),
             };
         }
