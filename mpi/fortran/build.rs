@@ -38,6 +38,7 @@ fn main() {
     // As other build scripts do it, the compiler can be chosen.
     println!("cargo:rerun-if-env-changed=CC");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".into());
+    let library = folder.join("libmpi_abi.so.1");
     let built = Command::new(&compiler)
         .args([
             "-shared",
@@ -47,13 +48,12 @@ fn main() {
         ])
         .arg(&stub)
         .arg("-o")
-        .arg(folder.join("libmpi_abi.so"))
+        .arg(&library)
         .status();
     match built {
         Ok(status) if status.success() => {}
         Ok(status) => println!("cargo:error={compiler} cannot build a shared library: {status}"),
         Err(error) => println!("cargo:error={compiler}: {error}: install a C compiler"),
     }
-    println!("cargo:rustc-link-search=native={}", folder.display());
-    println!("cargo:rustc-link-lib=dylib=mpi_abi");
+    println!("cargo:rustc-link-arg={}", library.display());
 }

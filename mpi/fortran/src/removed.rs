@@ -32,10 +32,11 @@ unsafe fn put_address(to: *mut c_int, address: i64, code: c_int) -> c_int {
 /// # Safety
 /// The list has that many.
 unsafe fn addresses(list: *mut c_int, count: c_int) -> List<i64> {
-    // SAFETY: the caller's promise.
-    List::made(count.into(), |index| {
+    let element = |index| {
+        // SAFETY: the caller's promise.
         unsafe { list.add(index).read() }.into()
-    })
+    };
+    List::made(count.into(), element)
 }
 
 /// # Safety

@@ -60,7 +60,9 @@ impl Installed {
     fn build(&self, source: &str, way: &str) -> PathBuf {
         let program = self.path(&format!("{source}-{way}"));
         let mut compile = self.command("mpifort");
+        // The compiler leaves files of modules where it runs.
         compile
+            .current_dir(self.0.path())
             .args(["-cpp", "-O1", "-g", "-ffree-line-length-none"])
             .arg(format!("-D{way}"));
         if way == "INCLUDE" {
