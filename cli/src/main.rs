@@ -49,7 +49,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         words: Vec<OsString>,
     },
-    /// Install MPI for programs: mpiexec, mpicc, mpi.h and libmpi_abi.so.1.
+    /// Install MPI for programs: mpiexec, mpicc, mpifort, their headers and libraries.
     Install(install::Arguments),
     /// Serve a launcher on another host; started by `run --host`.
     #[command(hide = true)]
