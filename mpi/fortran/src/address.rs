@@ -40,9 +40,19 @@ macro_rules! block {
         /// The offset of an address in the block.
         #[inline(always)]
         fn $inside(address: usize) -> Option<usize> {
-            let places = [&raw const $one, &raw const $plain, &raw const $upper];
-            let offsets = places.map(|place| address.wrapping_sub(place.addr()));
-            offsets.into_iter().find(|offset| *offset < $bytes)
+            let offset = |place: *const u8| address.wrapping_sub(place.addr());
+            match offset(&raw const $one) {
+                offset @ 0..$bytes => return Some(offset),
+                _ => {}
+            }
+            match offset(&raw const $plain) {
+                offset @ 0..$bytes => return Some(offset),
+                _ => {}
+            }
+            match offset(&raw const $upper) {
+                offset @ 0..$bytes => Some(offset),
+                _ => None,
+            }
         }
     };
 }

@@ -15,6 +15,7 @@ pub(crate) mod c;
 pub(crate) mod descriptor;
 pub(crate) mod exports;
 pub(crate) mod handle;
+pub(crate) mod kept;
 pub(crate) mod list;
 pub(crate) mod logical;
 pub(crate) mod own;

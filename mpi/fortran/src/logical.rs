@@ -62,6 +62,7 @@ pub fn announce(code: c_int) {
     if code != 0 {
         return;
     }
+    super::kept::forget();
     let (mut is, mut is_not, mut is_set) = (0, 0, 0);
     let values = (&raw mut is, &raw mut is_not);
     // SAFETY: all places are those of this function, and have the size that is told.

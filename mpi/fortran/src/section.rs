@@ -7,7 +7,9 @@ use super::address;
 use super::c::{self, Datatype};
 use super::descriptor::{Descriptor, Dimension, is_contiguous};
 use super::handle::Handle as _;
+use super::kept::{self, Items, Kept};
 use core::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 const ERR_BUFFER: c_int = 1;
 const ERR_TYPE: c_int = 3;
@@ -46,7 +48,7 @@ pub struct Section {
     at: *mut c_void,
     count: i64,
     datatype: Datatype,
-    is_made: bool,
+    kept: Option<Arc<Kept>>,
     code: c_int,
 }
 
@@ -63,7 +65,7 @@ impl Section {
             at: address::buffer(descriptor.base),
             count,
             datatype,
-            is_made: false,
+            kept: None,
             code: 0,
         };
         if !is_contiguous(descriptor.element, dimensions) {
@@ -72,20 +74,19 @@ impl Section {
         section
     }
 
-    #[cold]
     #[inline(never)]
     fn describe(&mut self, element: usize, dimensions: &[Dimension]) {
-        // SAFETY: the places are those of the function, and types are made of the program's type.
-        let made = unsafe { unit(self.datatype, self.count, element as i64) }
-            // SAFETY: likewise.
-            .and_then(|unit| unsafe { prefix(&unit, dimensions, unit.count) });
-        match made {
-            Ok(Some(datatype)) => {
-                (self.datatype, self.count, self.is_made) = (datatype, 1, true);
-                // SAFETY: the type was just made.
-                self.code = unsafe { c::PMPI_Type_commit(&raw mut self.datatype) };
+        let items = Items {
+            datatype: self.datatype,
+            count: self.count,
+            element,
+        };
+        match kept::or_made(items, dimensions, || describe(items, dimensions)) {
+            Ok(kept) => {
+                (self.datatype, self.count) = (kept.datatype(), 1);
+                self.kept = Some(kept);
             }
-            Ok(None) => self.count = 0,
+            Err(0) => self.count = 0,
             Err(code) => self.code = code,
         }
     }
@@ -111,14 +112,17 @@ impl Section {
     }
 }
 
-impl Drop for Section {
-    #[inline]
-    fn drop(&mut self) {
-        if self.is_made {
-            // SAFETY: the type is of this section, and operations that use it keep it.
-            unsafe { c::PMPI_Type_free(&raw mut self.datatype) };
-        }
-    }
+/// Makes the type of items in an array. An error of 0: there is no element.
+fn describe(items: Items, dimensions: &[Dimension]) -> Result<Datatype, c_int> {
+    // SAFETY: the places are those of the functions, and types are made of the program's type.
+    let made = unsafe {
+        let unit = unit(items.datatype, items.count, items.element as i64)?;
+        prefix(&unit, dimensions, unit.count)?
+    };
+    let mut made = made.ok_or(0)?;
+    // SAFETY: the type was just made.
+    succeeded(unsafe { c::PMPI_Type_commit(&raw mut made) })?;
+    Ok(made)
 }
 
 /// The datatype of one element of an array, and how many elements there are.

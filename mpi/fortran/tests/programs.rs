@@ -123,6 +123,21 @@ fn arguments_of_all_kinds_are_converted() {
 }
 
 #[test]
+fn tools_in_c_and_fortran_see_the_calls() {
+    let Some(installed) = installed() else {
+        return;
+    };
+    let sources = folder().join("tests/programs");
+    let program = installed.path("profiled");
+    let mut compile = installed.command("mpifort");
+    compile.current_dir(installed.0.path()).arg("-cpp");
+    let compile = compile.args(["profiled.F90", "tool.c"].map(|name| sources.join(name)));
+    end(compile.arg("-o").arg(&program)).expect_success();
+    let out = end(&mut Command::new(&program)).expect_success().out;
+    assert_eq!(out, "a receive\n3 sends\n");
+}
+
+#[test]
 fn modules_are_compiled_once_by_whoever_comes_first() {
     let Some(installed) = installed() else {
         return;
