@@ -1,5 +1,6 @@
 //! The standard ABI of MPI 5.0 as a table: functions with their parameters, constants with their
-//! values. The header `mpi.h` and the functions that `libmpi_abi.so` exports are made from it.
+//! values. The header `mpi.h` and the functions that `libmpi_abi.so` exports are made from it, and so
+//! are `mpif.h`, the modules for Fortran and the functions that `libmpifort_abi.so` exports.
 //!
 //! This crate must not know what a function does.
 

@@ -72,12 +72,12 @@ pub fn room_for_handles<T: Handle>(_: *mut c_int, length: i64) -> List<T> {
     List::made(length, |_| T::NULL)
 }
 
-/// Writes the handles to the program's list, unless they are the same.
+/// Writes the handles to the program's list.
 ///
 /// # Safety
 /// The list has room for them.
 #[inline]
-pub unsafe fn put_handles<T: Handle>(to: *mut c_int, list: &mut List<T>, _code: c_int) {
+pub unsafe fn put_handles<T: Handle>(to: *mut c_int, list: &mut List<T>) {
     for (index, handle) in list.elements().iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { to.add(index).write(handle.to_int()) }

@@ -502,30 +502,24 @@ type Register = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// Registers a representation of data. Functions of Fortran for it are not supported.
-///
-/// # Safety
-/// The places are there.
-pub unsafe fn register_datarep(
-    register: Register,
-    name: Characters,
+/// Registers no representation of data: functions of Fortran for it are not supported, whatever C
+/// does. The error goes to the handler of MPI_FILE_NULL.
+pub fn register_datarep(
+    _: Register,
+    _: Characters,
     _: *const c_void,
     _: *const c_void,
     _: *const c_void,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let name = Text::read(name.0, name.1);
-        register(name.at(), null_mut(), null_mut(), null_mut(), null_mut())
-    }
+    const ERR_UNSUPPORTED_OPERATION: c_int = 55;
+    // SAFETY: it checks its arguments.
+    unsafe { c::PMPI_File_call_errhandler(c::File::NULL, ERR_UNSUPPORTED_OPERATION) };
+    ERR_UNSUPPORTED_OPERATION
 }
 
 /// As above, with large counts.
-///
-/// # Safety
-/// As above.
-pub unsafe fn register_datarep_c(
+pub fn register_datarep_c(
     register: Register,
     name: Characters,
     read: *const c_void,
@@ -533,6 +527,5 @@ pub unsafe fn register_datarep_c(
     extent: *const c_void,
     state: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { register_datarep(register, name, read, write, extent, state) }
+    register_datarep(register, name, read, write, extent, state)
 }

@@ -74,6 +74,18 @@ impl Installed {
         program
     }
 
+    /// The output of a program that runs as a job of one rank.
+    fn output(&self, sources: &[&str]) -> String {
+        let program = self.path("program");
+        let mut compile = self.command("mpifort");
+        compile.current_dir(self.0.path());
+        for source in sources {
+            compile.arg(folder().join("tests/programs").join(source));
+        }
+        end(compile.arg("-o").arg(&program)).expect_success();
+        end(&mut Command::new(&program)).expect_success().out
+    }
+
     fn job(&self, program: &Path, ranks: u32, options: &str) -> Ended {
         let mut job = self.command("mpiexec");
         job.args(["-n", &ranks.to_string()]);
@@ -127,14 +139,16 @@ fn tools_in_c_and_fortran_see_the_calls() {
     let Some(installed) = installed() else {
         return;
     };
-    let sources = folder().join("tests/programs");
-    let program = installed.path("profiled");
-    let mut compile = installed.command("mpifort");
-    compile.current_dir(installed.0.path()).arg("-cpp");
-    let compile = compile.args(["profiled.F90", "tool.c"].map(|name| sources.join(name)));
-    end(compile.arg("-o").arg(&program)).expect_success();
-    let out = end(&mut Command::new(&program)).expect_success().out;
+    let out = installed.output(&["profiled.F90", "tool.c"]);
     assert_eq!(out, "a receive\n3 sends\n");
+}
+
+#[test]
+fn both_modules_meet_in_a_program() {
+    let Some(installed) = installed() else {
+        return;
+    };
+    assert_eq!(installed.output(&["both.f90"]), "handle\nstatus\n");
 }
 
 #[test]

@@ -423,7 +423,7 @@ fn value(procedure: &Procedure, argument: &Argument, form: Form, parts: &mut Par
                 "let mut {name}_c: List<c::{of}> = {reads}({name}, {length});"
             );
             if is_written {
-                let _ = writeln!(parts.after, "put_handles({name}, &mut {name}_c, code);");
+                let _ = writeln!(parts.after, "put_handles({name}, &mut {name}_c);");
             }
             match stays {
                 true => format!("kept({name}_c)"),
