@@ -40,18 +40,29 @@ made_of=$(cat "$sources/mpi.f90" "$sources/mpi_f08.f90" | cksum | tr -d ' ')
 name=$version-$made_of
 
 # Compiles the modules in a folder of their own, which then gets its name: several may do so at once.
+# If none can be compiled, that is tried again at the next use.
 compile() { # place
     mkdir -p "$1" 2>/dev/null || return 1
     new=$(mktemp -d "$1/.new.XXXXXX" 2>/dev/null) || return 1
+    bad=
     for module in mpi mpi_f08; do
         # shellcheck disable=SC2086
         (cd "$new" && $compiler -O1 -fPIC -w -c "$sources/$module.f90" -o "$module.o") >"$new/$module.log" 2>&1 ||
-            echo "${0##*/}: $compiler cannot compile the module $module ($1/$name/$module.log); mpif.h can be used without" >&2
+            bad="$bad $module"
     done
-    (cd "$new" && ar rc libmpi_modules.a ./*.o) 2>"$new/ar.log"
+    modules=$1/$name
+    if [ -f "$new/mpi.o" ]; then
+        (cd "$new" && ar rc libmpi_modules.a ./*.o) 2>"$new/ar.log"
+    else
+        modules=$modules.failed
+        rm -rf "$modules"
+    fi
     chmod 755 "$new"
-    mv -T "$new" "$1/$name" 2>/dev/null || rm -rf "$new"
-    [ -d "$1/$name" ]
+    mv -T "$new" "$modules" 2>/dev/null || rm -rf "$new"
+    for module in $bad; do
+        echo "${0##*/}: $compiler cannot compile the module $module ($modules/$module.log); mpif.h can be used without" >&2
+    done
+    [ -d "$modules" ]
 }
 
 own=${XDG_CACHE_HOME:-$HOME/.cache}/refrain/fortran
@@ -61,7 +72,6 @@ for place in "$prefix/lib/fortran" "$own"; do
 done
 if [ ! -d "$modules" ]; then
     for place in "$prefix/lib/fortran" "$own"; do
-        modules=$place/$name
         ! compile "$place" || break
     done
     [ -d "$modules" ] || echo "${0##*/}: neither $prefix/lib/fortran nor $own can be written: there are no modules" >&2
