@@ -3,6 +3,7 @@
 
 use super::program::Program;
 use crate::error::LaunchError;
+use refrain_job::control::claim::FD_VARIABLE;
 use refrain_job::stderr::report;
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,13 +14,16 @@ use std::process::{Command, Stdio};
 /// Refrain's MPI library, and what is installed beside it.
 const OWN: &str = "libmpi_abi.so";
 const BESIDE_OWN: [&str; 2] = ["librefrain_clocks.so", "deps/librefrain_clocks.so"];
-/// Beginnings of the names of other MPI libraries, if not that of [`OWN`].
-const OTHERS: [&str; 5] = [
+/// Beginnings of the names of other MPI libraries, if not that of [`OWN`]: of Open MPI, MPICH, Intel
+/// and Cray. A library of the user may begin with `libmpi_`, too.
+const OTHERS: [&str; 7] = [
     "libmpi.so",
-    "libmpi_",
-    "libmpich",
+    "libmpich.so",
     "libmpicxx.so",
     "libmpifort.so",
+    "libmpi_cray.so",
+    "libmpi_gnu_",
+    "libmpi_intel",
 ];
 
 /// Refuses a program that is linked to another MPI library, or reports it if its job has one rank.
@@ -99,11 +103,23 @@ fn other_library(list: &str, is_own: impl Fn(&Path) -> bool) -> Option<String> {
     })
 }
 
-/// Whether the file is Refrain's library: other MPI libraries have the name, too.
+/// Whether the file is Refrain's library: other MPI libraries have the name, too. Reads one that was
+/// copied to another place, which takes some milliseconds.
 fn is_own(library: &Path) -> bool {
-    let file = library.canonicalize();
-    let folder = file.ok().and_then(|file| Some(file.parent()?.to_owned()));
-    folder.is_none_or(|folder| BESIDE_OWN.iter().any(|name| folder.join(name).is_file()))
+    let Ok(file) = library.canonicalize() else {
+        return true;
+    };
+    let beside = |name| {
+        file.parent()
+            .is_some_and(|folder| folder.join(name).is_file())
+    };
+    BESIDE_OWN.into_iter().any(beside) || holds(&file, FD_VARIABLE.as_bytes())
+}
+
+/// Whether a file has these bytes.
+fn holds(file: &Path, wanted: &[u8]) -> bool {
+    let read = std::fs::read(file);
+    read.is_ok_and(|bytes| memchr::memmem::find(&bytes, wanted).is_some())
 }
 
 /// The dynamic linker of a program.
@@ -214,6 +230,7 @@ mod tests {
                 None,
             ),
             ("\tlibmpfr.so.6 => /lib/libmpfr.so.6 (0x7f)", None),
+            ("\tlibmpi_wrap.so => /home/libmpi_wrap.so (0x7f)", None),
             ("\tstatically linked", None),
             ("", None),
         ] {

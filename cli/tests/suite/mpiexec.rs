@@ -139,6 +139,11 @@ fn a_program_of_another_library_is_not_run_as_many_jobs_of_one_rank() {
         // What the user starts by a program of another kind is no concern.
         assert_eq!(mpiexec(&["-n", "2", "env", program]).expect(0).err, "");
     }
+    // Refrain's own library in another folder than it was installed in.
+    let own = "const char *f(void) { return \"REFRAIN_CONTROL_FD\"; }";
+    library("libmpi_abi.so.1", own, &[]);
+    let program = here.join("program");
+    mpiexec(&["-n", "4", program.to_str().unwrap()]).expect(0);
 }
 
 #[test]
