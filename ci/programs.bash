@@ -77,12 +77,3 @@ program amg AMG 'make CC="$CC" INCLUDE_CFLAGS="-O2 -DHYPRE_NO_GLOBAL_PARTITION -
 # Breadth-first search by active messages from any source, in C (github.com/graph500/graph500, 3.0, f89d643).
 program graph500 graph500 'make -C src MPICC="$CC -fcommon" graph500_reference_bfs' \
     'src/graph500_reference_bfs 10' '^(SCALE|NBFS|[a-z]*_nedge).*'
-
-hypre() {
-    cd src
-    ./configure --disable-fortran CC="$CC" CXX="$CXX"
-    make -j 2
-    make -C test ij CC="$CC"
-}
-# Algebraic multigrid, a library of 500,000 lines in C (github.com/hypre-space/hypre, 0854739e5).
-program hypre hypre hypre 'src/test/ij -P 2 2 1 -n 40 40 40' '^(Iterations|Final Relative Residual Norm).*'
