@@ -63,7 +63,26 @@ pub unsafe fn predefined(keyval: c_int, pointer: *mut c_void) -> Option<i64> {
     }
 }
 
-/// The functions of a key, and what they get. `IS_OLD` functions have values of the default kind.
+/// The INTEGER that the functions of a key have: of the kind of addresses, or, in functions of MPI 1,
+/// of the default kind.
+pub trait Integer: Into<i64> {
+    /// As Fortran converts to this kind.
+    fn of(value: i64) -> Self;
+}
+
+impl Integer for i64 {
+    fn of(value: i64) -> Self {
+        value
+    }
+}
+
+impl Integer for c_int {
+    fn of(value: i64) -> Self {
+        value as c_int
+    }
+}
+
+/// The functions of a key, and what they get.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     copy: *const c_void,
@@ -88,17 +107,17 @@ pub type CreateKeyval =
 ///
 /// # Safety
 /// The functions are those of a key of this kind of object.
-pub unsafe fn create<H: Handle, const IS_OLD: bool>(
+pub unsafe fn create<H: Handle, T: Integer>(
     create: CreateKeyval,
     copy: *const c_void,
     delete: *const c_void,
     keyval: *mut c_int,
-    extra_state: i64,
+    extra_state: T,
 ) -> c_int {
     let key = Key {
         copy,
         delete,
-        extra_state,
+        extra_state: extra_state.into(),
     };
     let mut keys = KEYS.lock().unwrap_or_else(PoisonError::into_inner);
     let found = keys.iter().copied().find(|it| **it == key);
@@ -108,8 +127,8 @@ pub unsafe fn create<H: Handle, const IS_OLD: bool>(
         key
     });
     drop(keys);
-    let copy = copy_attribute::<H, IS_OLD> as *const c_void;
-    let delete = delete_attribute::<H, IS_OLD> as *const c_void;
+    let copy = copy_attribute::<H, T> as *const c_void;
+    let delete = delete_attribute::<H, T> as *const c_void;
     // SAFETY: the functions are those that C calls for this kind of object.
     unsafe { create(copy, delete, keyval, (&raw const *key).cast_mut().cast()) }
 }
@@ -120,7 +139,7 @@ type Delete<T> = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut T, *mut T, *m
 
 /// # Safety
 /// C calls it with the state of a key and places for results.
-unsafe extern "C" fn copy_attribute<H: Handle, const IS_OLD: bool>(
+unsafe extern "C" fn copy_attribute<H: Handle, T: Integer>(
     object: H,
     mut keyval: c_int,
     state: *mut c_void,
@@ -130,53 +149,29 @@ unsafe extern "C" fn copy_attribute<H: Handle, const IS_OLD: bool>(
 ) -> c_int {
     // SAFETY: `create` has given this state to C.
     let key = unsafe { &*state.cast::<Key>() };
+    // SAFETY: the program has said that its function is one.
+    let copy = unsafe { core::mem::transmute::<*const c_void, Copy<T>>(key.copy) };
     let mut object = object.to_int();
+    let (mut state, mut value, mut copied) = (T::of(key.extra_state), T::of(value(from)), T::of(0));
     let (mut is_copied, mut error) = (logical::value(0), 0);
-    let value = value(from);
-    let copied = match IS_OLD {
-        false => {
-            // SAFETY: the program says so of its function.
-            let copy = unsafe { core::mem::transmute::<*const c_void, Copy<i64>>(key.copy) };
-            let (mut state, mut value, mut copied) = (key.extra_state, value, 0);
-            // SAFETY: all places are those of this function.
-            unsafe {
-                copy(
-                    &raw mut object,
-                    &raw mut keyval,
-                    &raw mut state,
-                    &raw mut value,
-                    &raw mut copied,
-                    &raw mut is_copied,
-                    &raw mut error,
-                );
-            }
-            copied
-        }
-        true => {
-            // SAFETY: likewise.
-            let copy = unsafe { core::mem::transmute::<*const c_void, Copy<c_int>>(key.copy) };
-            let (mut state, mut value, mut copied) = (key.extra_state as c_int, value as c_int, 0);
-            // SAFETY: likewise.
-            unsafe {
-                copy(
-                    &raw mut object,
-                    &raw mut keyval,
-                    &raw mut state,
-                    &raw mut value,
-                    &raw mut copied,
-                    &raw mut is_copied,
-                    &raw mut error,
-                );
-            }
-            copied.into()
-        }
-    };
+    // SAFETY: all places are variables of this function.
+    unsafe {
+        copy(
+            &raw mut object,
+            &raw mut keyval,
+            &raw mut state,
+            &raw mut value,
+            &raw mut copied,
+            &raw mut is_copied,
+            &raw mut error,
+        );
+    }
     let is_copied = logical::is_true(is_copied);
     // SAFETY: the places are those of C.
     unsafe {
         flag.write(is_copied);
         if is_copied != 0 {
-            to.write(pointer(copied));
+            to.write(pointer(copied.into()));
         }
     }
     error
@@ -184,7 +179,7 @@ unsafe extern "C" fn copy_attribute<H: Handle, const IS_OLD: bool>(
 
 /// # Safety
 /// C calls it with the state of a key.
-unsafe extern "C" fn delete_attribute<H: Handle, const IS_OLD: bool>(
+unsafe extern "C" fn delete_attribute<H: Handle, T: Integer>(
     object: H,
     mut keyval: c_int,
     pointer: *mut c_void,
@@ -192,42 +187,19 @@ unsafe extern "C" fn delete_attribute<H: Handle, const IS_OLD: bool>(
 ) -> c_int {
     // SAFETY: `create` has given this state to C.
     let key = unsafe { &*state.cast::<Key>() };
+    // SAFETY: the program has said that its function is one.
+    let delete = unsafe { core::mem::transmute::<*const c_void, Delete<T>>(key.delete) };
     let mut object = object.to_int();
-    let mut error = 0;
-    let value = value(pointer);
-    let places = (&raw mut object, &raw mut keyval);
-    match IS_OLD {
-        false => {
-            // SAFETY: the program says so of its function.
-            let delete = unsafe { core::mem::transmute::<*const c_void, Delete<i64>>(key.delete) };
-            let (mut state, mut value) = (key.extra_state, value);
-            // SAFETY: all places are those of this function.
-            unsafe {
-                delete(
-                    places.0,
-                    places.1,
-                    &raw mut value,
-                    &raw mut state,
-                    &raw mut error,
-                )
-            };
-        }
-        true => {
-            // SAFETY: likewise.
-            let delete =
-                unsafe { core::mem::transmute::<*const c_void, Delete<c_int>>(key.delete) };
-            let (mut state, mut value) = (key.extra_state as c_int, value as c_int);
-            // SAFETY: likewise.
-            unsafe {
-                delete(
-                    places.0,
-                    places.1,
-                    &raw mut value,
-                    &raw mut state,
-                    &raw mut error,
-                )
-            };
-        }
+    let (mut state, mut value, mut error) = (T::of(key.extra_state), T::of(value(pointer)), 0);
+    // SAFETY: all places are variables of this function.
+    unsafe {
+        delete(
+            &raw mut object,
+            &raw mut keyval,
+            &raw mut value,
+            &raw mut state,
+            &raw mut error,
+        );
     }
     error
 }

@@ -77,7 +77,7 @@ fn one_more(index: c_int) -> c_int {
 /// C has written that many.
 unsafe fn count_from_one(list: *mut c_int, count: c_int) {
     for index in 0..usize::try_from(count).unwrap_or(0) {
-        // SAFETY: C has written so many.
+        // SAFETY: the caller's promise.
         unsafe { *list.add(index) = one_more(*list.add(index)) }
     }
 }

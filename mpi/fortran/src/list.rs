@@ -50,7 +50,7 @@ impl<T: Copy> List<T> {
     /// The elements.
     pub fn elements(&mut self) -> &[T] {
         let at = self.at();
-        // SAFETY: `made` has written so many.
+        // SAFETY: `made` has written `length` elements.
         unsafe { core::slice::from_raw_parts(at, self.length) }
     }
 }

@@ -65,7 +65,7 @@ pub fn announce(code: c_int) {
     super::kept::forget();
     let (mut is, mut is_not, mut is_set) = (0, 0, 0);
     let values = (&raw mut is, &raw mut is_not);
-    // SAFETY: all places are those of this function, and have the size that is told.
+    // SAFETY: all places are variables of this function, of `BYTES` bytes each.
     unsafe {
         let (is_at, is_not_at) = (values.0.cast(), values.1.cast());
         let code = c::PMPI_Abi_get_fortran_booleans(BYTES, is_at, is_not_at, &raw mut is_set);

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "reads and writes values of the program")]
 
 use super::address as constants;
-use super::c::{Comm, Datatype, Errhandler};
+use super::c::Datatype;
 use super::handle::Handle;
 use super::list::{List, handles};
 use core::ffi::{c_int, c_void};
@@ -54,86 +54,29 @@ pub unsafe fn address(
     }
 }
 
-/// # Safety
-/// The places are there.
-pub unsafe fn errhandler_create(
-    create: unsafe extern "C" fn(*const c_void, *mut Errhandler) -> c_int,
-    function: *const c_void,
-    errhandler: *mut c_int,
-) -> c_int {
-    let mut made = Errhandler::NULL;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let code = create(function, &raw mut made);
-        errhandler.write(made.to_int());
-        code
-    }
-}
-
-/// # Safety
-/// The places are there.
-pub unsafe fn errhandler_get(
-    get: unsafe extern "C" fn(Comm, *mut Errhandler) -> c_int,
-    comm: *mut c_int,
-    errhandler: *mut c_int,
-) -> c_int {
-    let mut found = Errhandler::NULL;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let code = get(Handle::from_int(*comm), &raw mut found);
-        errhandler.write(found.to_int());
-        code
-    }
-}
-
-/// # Safety
-/// The places are there.
-pub unsafe fn errhandler_set(
-    set: unsafe extern "C" fn(Comm, Errhandler) -> c_int,
-    comm: *mut c_int,
-    errhandler: *mut c_int,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { set(Handle::from_int(*comm), Handle::from_int(*errhandler)) }
-}
-
 type GetExtent = unsafe extern "C" fn(Datatype, *mut i64, *mut i64) -> c_int;
 
-/// # Safety
-/// The places are there.
-pub unsafe fn type_extent(get: GetExtent, datatype: *mut c_int, extent: *mut c_int) -> c_int {
-    let (mut first, mut bytes) = (0, 0);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let of = Handle::from_int(*datatype);
-        let code = get(of, &raw mut first, &raw mut bytes);
-        put_address(extent, bytes, code)
-    }
+macro_rules! bounds {
+    ($($name:ident: |$first:ident, $bytes:ident| $bound:expr;)*) => {$(
+        /// # Safety
+        /// The places are there.
+        pub unsafe fn $name(get: GetExtent, datatype: *mut c_int, bound: *mut c_int) -> c_int {
+            let (mut $first, mut $bytes) = (0, 0);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let of = Handle::from_int(*datatype);
+                let code = get(of, &raw mut $first, &raw mut $bytes);
+                put_address(bound, $bound, code)
+            }
+        }
+    )*};
 }
 
-/// # Safety
-/// The places are there.
-pub unsafe fn type_lb(get: GetExtent, datatype: *mut c_int, lower: *mut c_int) -> c_int {
-    let (mut first, mut bytes) = (0, 0);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let of = Handle::from_int(*datatype);
-        let code = get(of, &raw mut first, &raw mut bytes);
-        put_address(lower, first, code)
-    }
-}
-
-/// # Safety
-/// The places are there.
-pub unsafe fn type_ub(get: GetExtent, datatype: *mut c_int, upper: *mut c_int) -> c_int {
-    let (mut first, mut bytes) = (0, 0);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let of = Handle::from_int(*datatype);
-        let code = get(of, &raw mut first, &raw mut bytes);
-        put_address(upper, first + bytes, code)
-    }
-}
+bounds!(
+    type_extent: |first, bytes| bytes;
+    type_lb: |first, bytes| first;
+    type_ub: |first, bytes| first + bytes;
+);
 
 type CreateIndexed =
     unsafe extern "C" fn(c_int, *mut c_int, *mut i64, Datatype, *mut Datatype) -> c_int;

@@ -245,7 +245,7 @@ unsafe fn prefix(
     let mut types: Vec<Datatype> = parts.iter().map(|(_, datatype)| *datatype).collect();
     let mut ones = vec![1; parts.len()];
     let mut joined = Datatype::NULL;
-    // SAFETY: the lists have so many elements.
+    // SAFETY: each list has an element for each part.
     let code = unsafe {
         c::PMPI_Type_create_struct_c(
             parts.len() as i64,

@@ -102,7 +102,7 @@ unsafe fn neighbours(comm: *mut c_int) -> (c_int, c_int) {
 }
 
 macro_rules! attributes {
-    ($($of:ident $create:ident $get:ident $set:ident $is_old:literal $value:ty;)*) => {$(
+    ($($of:ident $create:ident $get:ident $set:ident $value:ty;)*) => {$(
         /// Creates a key.
         ///
         /// # Safety
@@ -117,7 +117,7 @@ macro_rules! attributes {
             // SAFETY: the caller's promise.
             unsafe {
                 let state = extra_state.cast::<$value>().read();
-                attributes::create::<$of, $is_old>(create, copy, delete, keyval, state.into())
+                attributes::create::<$of, $value>(create, copy, delete, keyval, state)
             }
         }
 
@@ -167,10 +167,10 @@ macro_rules! attributes {
 }
 
 attributes!(
-    Comm comm_create_keyval comm_get_attr comm_set_attr false i64;
-    Datatype type_create_keyval type_get_attr type_set_attr false i64;
-    Win win_create_keyval win_get_attr win_set_attr false i64;
-    Comm keyval_create attr_get attr_put true c_int;
+    Comm comm_create_keyval comm_get_attr comm_set_attr i64;
+    Datatype type_create_keyval type_get_attr type_set_attr i64;
+    Win win_create_keyval win_get_attr win_set_attr i64;
+    Comm keyval_create attr_get attr_put c_int;
 );
 
 /// Tells the compiler's values of LOGICAL, which this library uses too.
@@ -518,14 +518,4 @@ pub fn register_datarep(
     ERR_UNSUPPORTED_OPERATION
 }
 
-/// As above, with large counts.
-pub fn register_datarep_c(
-    register: Register,
-    name: Characters,
-    read: *const c_void,
-    write: *const c_void,
-    extent: *const c_void,
-    state: *mut c_void,
-) -> c_int {
-    register_datarep(register, name, read, write, extent, state)
-}
+pub use register_datarep as register_datarep_c;

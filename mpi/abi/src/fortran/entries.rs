@@ -3,7 +3,7 @@
 
 use super::super::{Body, HANDLES, Starts};
 use super::constants::{CONVERSIONS, PREDEFINED};
-use super::removed::REMOVED;
+use super::removed::{REMOVED, RENAMED};
 use super::sections::{Buffer, buffer};
 use super::{Argument, Of, Procedure, Way, procedures};
 use core::fmt::Write as _;
@@ -148,6 +148,9 @@ fn symbols(prefix: &str, procedure: &Procedure, form: Form) -> Vec<String> {
         Form::F08 => f08,
         Form::Plain => {
             let mut all = manglings(&name);
+            for (old, _) in RENAMED.iter().filter(|it| it.1 == procedure.name()) {
+                all.extend(manglings(&format!("{prefix}_{old}")));
+            }
             let is_all = !procedure.has_buffers() && !is_detaching(procedure);
             if is_all && !procedure.is_old() && procedure.result().is_none() {
                 all.extend(f08);

@@ -1,26 +1,18 @@
 //! Functions that MPI 3.0 removed, and that programs still use.
 
-/// Name, the successor in C, and the arguments in Rust.
-pub const REMOVED: [(&str, &str, &str); 10] = [
+/// Other names of functions, with those that they have now.
+pub const RENAMED: [(&str, &str); 3] = [
+    ("Errhandler_create", "Comm_create_errhandler"),
+    ("Errhandler_get", "Comm_get_errhandler"),
+    ("Errhandler_set", "Comm_set_errhandler"),
+];
+
+/// Functions with other arguments: name, the successor in C, and the arguments in Rust.
+pub const REMOVED: [(&str, &str, &str); 7] = [
     (
         "Address",
         "Get_address",
         "location: *mut c_void, address: *mut c_int",
-    ),
-    (
-        "Errhandler_create",
-        "Comm_create_errhandler",
-        "function: *const c_void, errhandler: *mut c_int",
-    ),
-    (
-        "Errhandler_get",
-        "Comm_get_errhandler",
-        "comm: *mut c_int, errhandler: *mut c_int",
-    ),
-    (
-        "Errhandler_set",
-        "Comm_set_errhandler",
-        "comm: *mut c_int, errhandler: *mut c_int",
     ),
     (
         "Type_extent",
