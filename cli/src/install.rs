@@ -15,9 +15,8 @@ use std::process::ExitCode;
 const WRAPPER: &str = include_str!("install/mpicc.sh");
 /// Names of the compilers' wrapper, which goes by its name.
 const WRAPPERS: [&str; 4] = ["mpicxx", "mpic++", "mpicc_abi", "mpicxx_abi"];
-const FORTRAN_WRAPPER: &str = include_str!("install/mpifort.sh");
-/// Other names of the wrapper for Fortran.
-const FORTRAN_WRAPPERS: [&str; 2] = ["mpif77", "mpif90"];
+/// As above, for Fortran.
+const FORTRAN_WRAPPERS: [&str; 3] = ["mpifort", "mpif77", "mpif90"];
 const LAUNCHERS: [&str; 2] = ["mpiexec", "mpirun"];
 /// The library as cargo builds it, and as programs name it.
 const BUILT: &str = "libmpi_abi.so";
@@ -59,7 +58,10 @@ pub fn run(arguments: &Arguments, command_line: Command) -> miette::Result<ExitC
     copy(&clocks, &lib.join("librefrain_clocks.so"))?;
     link(LIBRARY, &lib.join(BUILT))?;
     write(&include.join("mpi.h"), &refrain_mpi_abi::header())?;
-    script(&bin, "mpicc", WRAPPER, &WRAPPERS)?;
+    let wrapper = bin.join("mpicc");
+    write(&wrapper, WRAPPER)?;
+    fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).into_diagnostic()?;
+    link_wrapper(&bin, &WRAPPERS)?;
     let of_fortran = beside(&own, FORTRAN_BUILT, FORTRAN_LIBRARY);
     if let Some(library) = &of_fortran {
         fortran(library, &prefix)?;
@@ -95,7 +97,7 @@ fn beside(own: &Path, built: &str, installed: &str) -> Option<PathBuf> {
     candidates.into_iter().find(|file| file.is_file())
 }
 
-/// Installs what is for Fortran. Modules that were compiled before go: they may be of other sources.
+/// Installs what is for Fortran, and removes modules that were compiled from earlier sources.
 fn fortran(library: &Path, prefix: &Path) -> miette::Result<()> {
     let [bin, lib, include] = ["bin", "lib", "include"].map(|name| prefix.join(name));
     copy(library, &lib.join(FORTRAN_LIBRARY))?;
@@ -112,17 +114,14 @@ fn fortran(library: &Path, prefix: &Path) -> miette::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).into_diagnostic(),
         _ => {}
     }
-    script(&bin, "mpifort", FORTRAN_WRAPPER, &FORTRAN_WRAPPERS)
+    link_wrapper(&bin, &FORTRAN_WRAPPERS)
 }
 
-/// Writes a script with other names.
-fn script(bin: &Path, name: &str, text: &str, others: &[&str]) -> miette::Result<()> {
-    let at = bin.join(name);
-    write(&at, text)?;
-    fs::set_permissions(&at, Permissions::from_mode(0o755)).into_diagnostic()?;
-    others
+/// Gives the compilers' wrapper other names.
+fn link_wrapper(bin: &Path, names: &[&str]) -> miette::Result<()> {
+    names
         .iter()
-        .try_for_each(|other| link(name, &bin.join(other)))
+        .try_for_each(|name| link("mpicc", &bin.join(name)))
 }
 
 /// Copies a file beside its place and moves it there: a running program keeps the old one.
