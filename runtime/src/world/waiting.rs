@@ -25,8 +25,8 @@ const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(100);
 /// Tests without a result between two checks of waiting sends.
 pub(super) const TESTS_PER_LOOK: u32 = 1024;
-/// Tests without a result between two yields of the core, where ranks share cores.
-const TESTS_PER_YIELD: u32 = 16;
+/// Tests without a result between two pauses.
+const TESTS_PER_PAUSE: u32 = 16;
 /// Polls between two reads of the clock.
 const POLLS_PER_LOOK: u32 = 64;
 /// Longest sleep: a sleeping rank then checks its launcher. A message of the launcher wakes it
@@ -130,9 +130,9 @@ impl World {
     fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
         calls::found_nothing(&mut self.engine, clock);
         self.tests_until_look -= 1;
-        if self.patience.shares_core && self.tests_until_look.is_multiple_of(TESTS_PER_YIELD) {
-            // A program that waits by testing keeps the core from the rank that it waits for.
-            std::thread::yield_now();
+        if self.tests_until_look.is_multiple_of(TESTS_PER_PAUSE) {
+            // The program may wait by testing.
+            self.pause();
         }
         if self.tests_until_look == 0 {
             self.tests_until_look = TESTS_PER_LOOK;
