@@ -26,10 +26,7 @@ class Refrain(Package):
     provides("mpi@:5")
 
     def install(self, spec, prefix):
-        packages = ["-p", "refrain-cli", "-p", "refrain-mpi"]
-        with open("Cargo.lock") as lock:
-            if 'name = "refrain-fortran"' in lock.read():
-                packages += ["-p", "refrain-fortran"]
+        packages = ["-p", "refrain-cli", "-p", "refrain-mpi", "-p", "refrain-fortran"]
         cargo = which("cargo", required=True)
         cargo("build", "--release", "--locked", "--jobs", str(make_jobs), *packages)
         Executable("target/release/refrain")("install", "--prefix", str(prefix))
@@ -49,6 +46,7 @@ class Refrain(Package):
         module = dependent_spec.package.module
         env.set("MPICC_CC", module.spack_cc)
         env.set("MPICXX_CXX", module.spack_cxx)
+        env.set("MPIFORT_FC", module.spack_fc)
 
     def setup_dependent_package(self, module, dependent_spec):
         self.spec.mpicc = self.prefix.bin.mpicc
