@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2016
 # The programs of ci/programs. Their sources are not in this tree; each line says where they
 # are from, and which version was tried.
 #
