@@ -1,8 +1,9 @@
 //! `refrain run`.
 
 mod arguments;
+mod hosts;
 
-pub use arguments::{Arguments, KeptOfCollectives};
+pub use arguments::{Arguments, KeptOfCollectives, Launcher};
 
 use crate::secret;
 use crate::statistics;
@@ -14,10 +15,9 @@ use refrain_job::config::{CollectivesConfig, EventConfig, JobConfig, RecoveryCon
 use refrain_job::stderr::{print, report};
 use refrain_launch::leftovers;
 use refrain_launch::{
-    EventLoggerSpec, FaultSpec, HostsSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT,
-    Outcome, Output, Program, can_recover,
+    EventLoggerSpec, FaultSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT, Outcome, Output,
+    Program, can_recover,
 };
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,13 +59,6 @@ fn sealed_place(place: Option<String>, file: Option<&Path>) -> miette::Result<Op
             "--checkpoint-secret has no effect without a server at a tcp: address: use --checkpoint-dir tcp:HOST:PORT"
         )),
     }
-}
-
-/// The words of the remote shell command; empty: ssh.
-fn ssh(given: Option<String>) -> Vec<OsString> {
-    let given = given.or_else(|| std::env::var("REFRAIN_SSH").ok());
-    let words = given.unwrap_or_default();
-    words.split_ascii_whitespace().map(Into::into).collect()
 }
 
 fn config(arguments: &Arguments) -> miette::Result<JobConfig> {
@@ -192,14 +185,15 @@ fn programs(arguments: &Arguments) -> miette::Result<Vec<Program>> {
     Ok(vec![Program {
         path: path.into(),
         arguments: program_arguments.into(),
-        ranks: arguments.ranks,
+        ranks: hosts::ranks(arguments)?,
         ..Program::default()
     }])
 }
 
 fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec> {
     let (events, faults) = (&arguments.events, &arguments.faults);
-    let hosts = arguments.host.as_ref().or(arguments.hostfile.as_ref());
+    let ranks = programs.iter().map(|program| program.ranks);
+    let ranks = ranks.fold(0, u32::saturating_add);
     Ok(JobSpec {
         programs,
         environment: Vec::new(),
@@ -225,11 +219,7 @@ fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec
             suspect_after: (faults.suspect_ranks_after.milliseconds).map(Duration::from_millis),
         },
         sets: arguments.sets.clone().unwrap_or_default(),
-        hosts: HostsSpec {
-            hosts: hosts.map_or_else(Vec::new, |hosts| hosts.0.clone()),
-            ssh: ssh(arguments.placement.ssh.clone()),
-            refrain: arguments.placement.remote_refrain.clone(),
-        },
+        hosts: hosts::hosts(arguments, ranks)?,
     })
 }
 

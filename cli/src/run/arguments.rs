@@ -19,9 +19,9 @@ use std::path::PathBuf;
 /// Arguments of `refrain run`: the most used options, and the rest by subject.
 #[derive(Args)]
 pub struct Arguments {
-    /// Number of ranks, 1 to 1024.
+    /// Number of ranks, 1 to 1024 [default: the number of tasks of the Slurm allocation].
     #[arg(short = 'n', value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
-    pub ranks: u32,
+    pub ranks: Option<u32>,
     /// Hosts to run ranks on, filled in order; SLOTS is the number of ranks [default: this
     /// host; SLOTS 1].
     #[arg(long, value_name = "NAME[:SLOTS],…", value_parser = hosts, conflicts_with = "hostfile")]
@@ -83,6 +83,10 @@ pub struct Arguments {
 #[derive(Args)]
 #[command(next_help_heading = "Placement")]
 pub struct Placement {
+    /// How ranks are started; auto: by srun on the nodes of the Slurm allocation, if there is one
+    /// and no hosts are named.
+    #[arg(long, value_enum, default_value_t)]
+    pub launcher: Launcher,
     /// Remote shell command; host name and command are appended [default: $REFRAIN_SSH or ssh
     /// -oBatchMode=yes].
     #[arg(long, value_name = "COMMAND")]
@@ -93,6 +97,20 @@ pub struct Placement {
     /// Do not pin ranks to cores [default: pinned if there is a core for each].
     #[arg(long)]
     pub no_pin: bool,
+}
+
+/// How the ranks of a job are started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Launcher {
+    /// By srun in a Slurm allocation, otherwise as with --host.
+    #[default]
+    Auto,
+    /// By ssh on the hosts of --host or --hostfile.
+    Ssh,
+    /// By srun on the nodes of the Slurm allocation.
+    Slurm,
+    /// On this host.
+    Local,
 }
 
 /// Fabric of messages.

@@ -1,9 +1,10 @@
-//! Starts the agent of one host, by ssh or the command of `--ssh`; checks that the setup of
+//! Starts the agent of one host, by srun, ssh or the command of `--ssh`; checks that the setup of
 //! the job fits a message.
 
 use super::invitation::{Invitation, LOCAL_NAME};
 use super::listing::HostsSpec;
 use super::message::{AGENT, Setup, ToAgent};
+use super::slurm::SRUN;
 use crate::error::LaunchError;
 use crate::program;
 use crate::service_process::ServiceProcess;
@@ -43,13 +44,18 @@ impl AgentProcess {
             Some(path) => path.clone(),
             None => program::refrain("an agent on each host")?,
         };
-        let remote_shell = (name != LOCAL_NAME).then(|| remote_shell(spec, name));
+        let remote_shell = (spec.by_srun || name != LOCAL_NAME).then(|| remote_shell(spec, name));
         let (command, arguments) = match &remote_shell {
             None => (refrain, vec!["agent".into()]),
             Some(words) => {
                 let mut words = words.iter().cloned();
+                // ssh passes the command to a shell, srun does not.
+                let refrain = match spec.by_srun {
+                    true => refrain.into_os_string(),
+                    false => quoted(&refrain),
+                };
                 let command = PathBuf::from(words.next().unwrap_or_default());
-                let rest = words.chain([quoted(&refrain), "agent".into()]);
+                let rest = words.chain([refrain, "agent".into()]);
                 (program::resolve(&command)?, rest.collect())
             }
         };
@@ -86,6 +92,9 @@ impl AgentProcess {
 
 /// The remote shell command with the host's name; the command for the host is appended.
 fn remote_shell(spec: &HostsSpec, name: &str) -> Vec<OsString> {
+    if spec.by_srun {
+        return SRUN.iter().copied().chain([name]).map(Into::into).collect();
+    }
     let default = || SSH.map(OsString::from).to_vec();
     let ssh = Some(spec.ssh.clone()).filter(|ssh| !ssh.is_empty());
     let mut words = ssh.unwrap_or_else(default);

@@ -22,6 +22,8 @@ pub struct HostSlots {
 pub struct HostsSpec {
     /// Hosts in the order in which ranks are placed. Empty: this host alone, without agents.
     pub hosts: Vec<HostSlots>,
+    /// Agents are started by srun, in this job's Slurm allocation.
+    pub by_srun: bool,
     /// Remote shell command; host name and command are appended. Empty: `ssh -oBatchMode=yes`.
     pub ssh: Vec<OsString>,
     /// Path of `refrain` on the hosts. `None`: the path on this host.
@@ -32,6 +34,12 @@ pub struct HostsSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct NotAHost(String);
+
+impl NotAHost {
+    pub(super) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
 
 /// The hosts of `--host`.
 ///

@@ -6,8 +6,9 @@
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
 //! | `invitation` | the line with the launcher's addresses and the secret for an agent; pure |
+//! | `slurm` | the nodes of a Slurm allocation; pure |
 //! | `message` | messages between launcher and agents; pure |
-//! | `agent_process` | starting the agent on one host, by ssh |
+//! | `agent_process` | starting the agent on one host, by ssh or srun |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher sees it |
 //! | `reports` | messages of agents while the job runs |
@@ -19,6 +20,7 @@ pub mod invitation;
 pub mod listing;
 pub mod message;
 mod reports;
+pub mod slurm;
 
 use super::link::Link;
 use super::output::Output;
