@@ -3,7 +3,7 @@
 mod arguments;
 mod hosts;
 
-pub use arguments::{Arguments, KeptOfCollectives, Launcher};
+pub use arguments::{Arguments, KeptOfCollectives};
 
 use crate::secret;
 use crate::statistics;
@@ -15,8 +15,8 @@ use refrain_job::config::{CollectivesConfig, EventConfig, JobConfig, RecoveryCon
 use refrain_job::stderr::{print, report};
 use refrain_launch::leftovers;
 use refrain_launch::{
-    EventLoggerSpec, FaultSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT, Outcome, Output,
-    Program, can_recover,
+    EventLoggerSpec, FaultSpec, HostsSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT,
+    Outcome, Output, Program, can_recover,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -177,7 +177,7 @@ fn recovery_config(arguments: &Arguments) -> miette::Result<RecoveryConfig> {
 }
 
 /// The program of the command line.
-fn programs(arguments: &Arguments) -> miette::Result<Vec<Program>> {
+fn programs(arguments: &Arguments, ranks: u32) -> miette::Result<Vec<Program>> {
     let (path, program_arguments) = arguments
         .command
         .split_first()
@@ -185,15 +185,17 @@ fn programs(arguments: &Arguments) -> miette::Result<Vec<Program>> {
     Ok(vec![Program {
         path: path.into(),
         arguments: program_arguments.into(),
-        ranks: hosts::ranks(arguments)?,
+        ranks,
         ..Program::default()
     }])
 }
 
-fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec> {
+fn spec(
+    arguments: &Arguments,
+    programs: Vec<Program>,
+    hosts: HostsSpec,
+) -> miette::Result<JobSpec> {
     let (events, faults) = (&arguments.events, &arguments.faults);
-    let ranks = programs.iter().map(|program| program.ranks);
-    let ranks = ranks.fold(0, u32::saturating_add);
     Ok(JobSpec {
         programs,
         environment: Vec::new(),
@@ -219,18 +221,26 @@ fn spec(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<JobSpec
             suspect_after: (faults.suspect_ranks_after.milliseconds).map(Duration::from_millis),
         },
         sets: arguments.sets.clone().unwrap_or_default(),
-        hosts: hosts::hosts(arguments, ranks)?,
+        hosts,
     })
 }
 
 /// Runs a job of one program; returns the job's exit status.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    run_programs(arguments, programs(arguments)?)
+    match hosts::ranks(arguments) {
+        Ok(ranks) => run_programs(arguments, programs(arguments, ranks)?),
+        Err(refusal) => Ok(refused(&refusal)),
+    }
 }
 
 /// Runs the job of these programs instead of that of the command line.
 pub fn run_programs(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<ExitCode> {
-    let spec = spec(arguments, programs)?;
+    let ranks = programs.iter().map(|program| program.ranks);
+    let hosts = match hosts::hosts(arguments, ranks.fold(0, u32::saturating_add)) {
+        Ok(hosts) => hosts,
+        Err(refusal) => return Ok(refused(&refusal)),
+    };
+    let spec = spec(arguments, programs, hosts)?;
     // Removes leftovers first, since files of dead jobs must not take space from this one.
     // `refrain clean` reports files that cannot be removed.
     leftovers::remove(&leftovers::folders());
@@ -280,6 +290,12 @@ fn write_statistics(
         }),
         None => Ok(()),
     }
+}
+
+/// Prints why the number of ranks or their hosts cannot be.
+fn refused(refusal: &Report) -> ExitCode {
+    print(format_args!("{refusal:?}"));
+    ExitCode::from(USAGE)
 }
 
 /// Exit status for a job that could not be started.

@@ -1,6 +1,6 @@
 //! Where the ranks of a job run: this host, named hosts, or the nodes of a Slurm allocation.
 
-use super::{Arguments, Launcher};
+use super::arguments::{Arguments, Launcher};
 use miette::{IntoDiagnostic as _, miette};
 use refrain_launch::{Allocation, HostsSpec};
 use std::ffi::OsString;

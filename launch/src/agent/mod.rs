@@ -26,9 +26,11 @@ use crate::hosts::message::{AGENT, FromAgent};
 use crate::polling;
 use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::SIGTERM;
 use std::io::{self, BufRead as _, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Reads the launcher's addresses from standard input, serves one job, and returns when the job
@@ -37,6 +39,9 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// When the launcher cannot be reached, or the connection to it is lost.
 pub fn run() -> Result<(), AgentError> {
+    // Slurm sends SIGTERM to all processes of a job that it ends. The launcher then ends the agent,
+    // which removes its files. A handler, since the ranks would inherit that a signal is ignored.
+    let _ = signal_hook::flag::register(SIGTERM, Arc::default());
     let mut line = String::new();
     io::stdin()
         .lock()
