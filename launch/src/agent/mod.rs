@@ -41,7 +41,7 @@ use std::time::{Duration, Instant};
 pub fn run() -> Result<(), AgentError> {
     // Slurm sends SIGTERM to all processes of a job that it ends. The launcher then ends the agent,
     // which removes its files. A handler, since the ranks would inherit that a signal is ignored.
-    let _ = signal_hook::flag::register(SIGTERM, Arc::default());
+    signal_hook::flag::register(SIGTERM, Arc::default())?;
     let mut line = String::new();
     io::stdin()
         .lock()

@@ -20,6 +20,8 @@ pub const SRUN: [&str; 11] = [
 ];
 /// Maximum number of nodes: a list of some bytes can stand for any number.
 const NODES_MAX: usize = 1 << 16;
+/// Maximum number of digits of a number in a name.
+const DIGITS_MAX: usize = 19;
 
 /// What Slurm has given to this job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +99,9 @@ fn names(part: &str, begin: String, found: &mut Vec<String>) -> Option<()> {
     let (numbers, after) = rest.split_once(']')?;
     for range in numbers.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        if ![first, last]
-            .iter()
-            .all(|it| it.bytes().all(|it| it.is_ascii_digit()))
-        {
+        let is_number =
+            |it: &str| it.len() <= DIGITS_MAX && it.bytes().all(|it| it.is_ascii_digit());
+        if !is_number(first) || !is_number(last) {
             return None;
         }
         let width = first.len();
@@ -176,6 +177,7 @@ mod tests {
                 ("SLURM_TASKS_PER_NODE", tasks),
             ])
         };
+        let long = format!("a[{}1]", "0".repeat(100_000));
         for nodes in [
             "",
             "a[",
@@ -188,6 +190,7 @@ mod tests {
             "a[+1]",
             "a;b",
             "a[0-99999999]",
+            &long,
         ] {
             let error = with(nodes, "1").unwrap_err();
             assert!(error.contains("SLURM_JOB_NODELIST"), "{nodes}: {error}");
