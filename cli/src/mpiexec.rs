@@ -61,8 +61,13 @@ pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
             _ => {}
         }
     }
-    let words = section::read(words, &options_of_run())?;
+    let mut words = section::read(words, &options_of_run())?;
     let arguments = arguments_of_run(&words)?;
+    if let [only] = &mut words.sections[..]
+        && only.ranks.is_none()
+    {
+        only.ranks = run::tasks(&arguments)?;
+    }
     let programs = words.sections.into_iter().map(Section::program);
     run::run_programs(&arguments, programs.collect())
 }

@@ -4,6 +4,7 @@ mod arguments;
 mod hosts;
 
 pub use arguments::{Arguments, KeptOfCollectives};
+pub use hosts::tasks;
 
 use crate::secret;
 use crate::statistics;

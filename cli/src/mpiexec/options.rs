@@ -11,7 +11,11 @@ struct Described(
 );
 
 const OF_A_PROGRAM: [Described; 6] = [
-    Described(&["n", "np"], &["N"], "Number of ranks [default: 1]"),
+    Described(
+        &["n", "np"],
+        &["N"],
+        "Number of ranks [default: 1; of one program in a Slurm allocation: its tasks]",
+    ),
     Described(&["wdir"], &["DIR"], "Working folder"),
     Described(&["path"], &["DIR[:DIR]…"], "Folders to find the program in"),
     Described(

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// A program with its options.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    ranks: Option<u32>,
+    /// As `-n` says.
+    pub ranks: Option<u32>,
     /// As in `--host`.
     hosts: Option<OsString>,
     folder: Option<PathBuf>,

@@ -42,11 +42,17 @@ fn allocation(arguments: &Arguments) -> miette::Result<Option<Allocation>> {
 
 /// Number of ranks of a job of one program.
 pub fn ranks(arguments: &Arguments) -> miette::Result<u32> {
-    match (arguments.ranks, allocation(arguments)?) {
-        (Some(ranks), _) => Ok(ranks),
-        (None, Some(allocation)) => Ok(allocation.tasks()),
-        (None, None) => Err(miette!("the number of ranks is missing: give -n N")),
+    match arguments.ranks {
+        Some(ranks) => Ok(ranks),
+        None => {
+            tasks(arguments)?.ok_or_else(|| miette!("the number of ranks is missing: give -n N"))
+        }
     }
+}
+
+/// Number of tasks of the allocation. `None`: the job uses none.
+pub fn tasks(arguments: &Arguments) -> miette::Result<Option<u32>> {
+    Ok(allocation(arguments)?.map(|allocation| allocation.tasks()))
 }
 
 /// The hosts of a job of `ranks` ranks.
@@ -58,7 +64,7 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
         && given.tasks() < ranks
     {
         return Err(miette!(
-            "{ranks} ranks are asked for, and Slurm's job {} has {} nodes with {} tasks together: give sbatch or salloc a larger --ntasks, or a smaller -n here",
+            "{ranks} ranks are asked for, and Slurm's job {} has {} nodes with {} tasks together: give sbatch or salloc a larger --ntasks, or a smaller -n here; --launcher local runs all on this host",
             given.job,
             given.nodes.len(),
             given.tasks()
