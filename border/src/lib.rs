@@ -4,12 +4,13 @@
 //! would differ in the program's next life: it has a heap (`heap`, the allocator of everything that
 //! is linked with this crate), stacks ([`own_stack`]) and a part of the address space
 //! ([`addresses`]) of its own, unless [`same_memory`] says otherwise. Clocks and random bytes of the
-//! program are recorded ([`clocks`]). No panic crosses the border ([`catch`]).
+//! program are recorded ([`clocks`]). Tasks of other launchers become ranks ([`direct_start`]). No panic crosses the border ([`catch`]).
 //!
 //! This crate must not know what the library does.
 
 pub mod addresses;
 pub mod clocks;
+pub mod direct_start;
 mod heap;
 pub mod own_stack;
 pub mod same_memory;

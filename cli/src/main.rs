@@ -19,6 +19,7 @@ mod secret;
 mod serving;
 mod statistics;
 mod table;
+mod task;
 mod verbs;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -54,6 +55,13 @@ enum Command {
     /// Serve a launcher on another host; started by `run --host`.
     #[command(hide = true)]
     Agent,
+    /// Be a task that another launcher has started; started by the MPI library.
+    #[command(hide = true)]
+    Task {
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<OsString>,
+    },
     /// Show the fabrics, devices and limits of this machine.
     Info(info::Arguments),
     /// Check whether jobs can run on this machine, and say what to do.
@@ -108,6 +116,7 @@ fn run_command(command: Command) -> miette::Result<ExitCode> {
         Command::Agent => refrain_launch::agent::run()
             .into_diagnostic()
             .map(|()| ExitCode::SUCCESS),
+        Command::Task { words } => task::run(&words),
         Command::Info(arguments) => info::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),

@@ -7,7 +7,7 @@ mod section;
 use crate::run;
 use clap::{Args as _, Command, FromArgMatches as _};
 use miette::IntoDiagnostic as _;
-use section::{PREFIX, Section, Words};
+use section::{PREFIX, Section};
 use std::ffi::{OsStr, OsString};
 use std::io::{Write as _, stdout};
 use std::path::Path;
@@ -28,16 +28,18 @@ pub fn options_of_run() -> Command {
 }
 
 /// The settings of the job. The programs are given otherwise: the last word stands for all.
-fn arguments_of_run(words: &Words) -> miette::Result<run::Arguments> {
-    let ranks = words.sections.iter().map(Section::ranks);
-    let ranks = ranks.fold(0, u32::saturating_add).to_string();
-    let is_prefixed = |word: &&OsString| *word != PREFIX;
-    let options = words.options.iter().filter(is_prefixed).cloned();
-    let all = [OsString::from("-n"), ranks.into()].into_iter();
+///
+/// # Errors
+/// The wrong option, and its help.
+pub fn arguments_of_run(ranks: u32, options: &[OsString]) -> Result<run::Arguments, clap::Error> {
+    let is_prefixed = options.iter().any(|word| word == PREFIX);
+    let options = options.iter().filter(|word| *word != PREFIX).cloned();
+    let all = [OsString::from("-n"), ranks.to_string().into()].into_iter();
     let all = all.chain(options);
-    let matches = options_of_run().get_matches_from(all.chain(["--".into(), "programs".into()]));
-    let mut arguments = run::Arguments::from_arg_matches(&matches).into_diagnostic()?;
-    arguments.output.no_prefix |= !words.options.iter().any(|word| word == PREFIX);
+    let all = all.chain(["--".into(), "programs".into()]);
+    let matches = options_of_run().try_get_matches_from(all)?;
+    let mut arguments = run::Arguments::from_arg_matches(&matches)?;
+    arguments.output.no_prefix |= !is_prefixed;
     Ok(arguments)
 }
 
@@ -62,7 +64,10 @@ pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
         }
     }
     let mut words = section::read(words, &options_of_run())?;
-    let arguments = arguments_of_run(&words)?;
+    let ranks = words.sections.iter().map(Section::ranks);
+    let ranks = ranks.fold(0, u32::saturating_add);
+    let arguments = arguments_of_run(ranks, &words.options);
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
     if let [only] = &mut words.sections[..]
         && only.ranks.is_none()
     {

@@ -3,7 +3,7 @@
 mod arguments;
 mod hosts;
 
-pub use arguments::{Arguments, KeptOfCollectives};
+pub use arguments::{Arguments, KeptOfCollectives, Launcher};
 pub use hosts::tasks;
 
 use crate::secret;
@@ -237,10 +237,18 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 /// Runs the job of these programs instead of that of the command line.
 pub fn run_programs(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<ExitCode> {
     let ranks = programs.iter().map(|program| program.ranks);
-    let hosts = match hosts::hosts(arguments, ranks.fold(0, u32::saturating_add)) {
-        Ok(hosts) => hosts,
-        Err(refusal) => return Ok(refused(&refusal)),
-    };
+    match hosts::hosts(arguments, ranks.fold(0, u32::saturating_add)) {
+        Ok(hosts) => run_on(arguments, programs, hosts),
+        Err(refusal) => Ok(refused(&refusal)),
+    }
+}
+
+/// Runs the job of these programs on these hosts.
+pub fn run_on(
+    arguments: &Arguments,
+    programs: Vec<Program>,
+    hosts: HostsSpec,
+) -> miette::Result<ExitCode> {
     let spec = spec(arguments, programs, hosts)?;
     // Removes leftovers first, since files of dead jobs must not take space from this one.
     // `refrain clean` reports files that cannot be removed.

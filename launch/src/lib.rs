@@ -96,7 +96,8 @@ mod verdict;
 
 pub use error::LaunchError;
 pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
-pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
+pub use hosts::invitation::{LOCAL_NAME, dismiss};
+pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile};
 pub use hosts::slurm::Allocation;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
 pub use loggers::EventLoggerSpec;

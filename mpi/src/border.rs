@@ -1,6 +1,8 @@
 //! The border between C and Rust: bodies run on a stack of the library's own, no panic leaves them,
 //! and errors go to the error handler of their object.
 
+#![allow(unsafe_code, reason = "is called by the loader")]
+
 use super::abi::{Comm, HandleError, Subject};
 use super::calls::errors;
 use super::exports as abi;
@@ -127,3 +129,15 @@ pub fn named(comm: Comm) -> String {
         _ => format!("communicator {}", comm.0),
     }
 }
+
+/// Tasks that another launcher has started become ranks before the program begins.
+// SAFETY: the loader calls what is in this section, with arguments that C functions may
+// ignore.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REPLACE_TASK: extern "C" fn() = {
+    extern "C" fn replace() {
+        refrain_border::direct_start::replace_task();
+    }
+    replace
+};

@@ -72,6 +72,7 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
     }
     Ok(HostsSpec {
         by_srun: allocation.is_some(),
+        tasks: None,
         hosts: match allocation {
             Some(allocation) => allocation.nodes,
             None => named.map_or_else(Vec::new, |hosts| hosts.0.clone()),

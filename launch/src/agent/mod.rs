@@ -24,8 +24,11 @@ pub use service::AgentError;
 use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX};
 use crate::hosts::message::{AGENT, FromAgent};
 use crate::polling;
+use refrain_pmi::Server;
 use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::stdio::dup2_stdin;
 use signal_hook::consts::SIGTERM;
 use std::io::{self, BufRead as _, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr};
@@ -39,16 +42,37 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// When the launcher cannot be reached, or the connection to it is lost.
 pub fn run() -> Result<(), AgentError> {
-    // Slurm sends SIGTERM to all processes of a job that it ends. The launcher then ends the agent,
-    // which removes its files. A handler, since the ranks would inherit that a signal is ignored.
-    signal_hook::flag::register(SIGTERM, Arc::default())?;
     let mut line = String::new();
     io::stdin()
         .lock()
         .take(LINE_BYTES_MAX)
         .read_line(&mut line)?;
-    let invitation: Invitation = line.parse()?;
-    match call(&invitation)? {
+    serve(&line.parse()?)
+}
+
+/// As [`run`], in a task that another launcher has started, with the addresses that the launcher has
+/// published. Standard input is not read.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_as_task(server: &mut Server) -> Result<(), AgentError> {
+    let host = server.rank();
+    let Some(invitation) = Invitation::published(server, host)? else {
+        return Ok(());
+    };
+    // An agent ends when its standard input is closed: this one never is.
+    let (empty, kept_open) = pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+    dup2_stdin(&empty).map_err(io::Error::from)?;
+    let served = serve(&invitation);
+    drop(kept_open);
+    served
+}
+
+fn serve(invitation: &Invitation) -> Result<(), AgentError> {
+    // Slurm sends SIGTERM to all processes of a job that it ends. The launcher then ends the agent,
+    // which removes its files. A handler, since the ranks would inherit that a signal is ignored.
+    signal_hook::flag::register(SIGTERM, Arc::default())?;
+    match call(invitation)? {
         Some(wire) => service::serve(wire, invitation.host),
         None => Ok(()),
     }

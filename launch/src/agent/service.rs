@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::ranks::{AgentRank, Shared};
 use crate::error::LaunchError;
-use crate::hosts::invitation::NotAnInvitation;
+use crate::hosts::invitation::{NotAnInvitation, PublishedError};
 use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
 use crate::leftovers;
 use crate::spawn::HostPart;
@@ -26,6 +26,9 @@ pub enum AgentError {
     /// stdin has no invitation.
     #[error(transparent)]
     Invitation(#[from] NotAnInvitation),
+    /// No launcher has published an invitation.
+    #[error(transparent)]
+    Published(#[from] PublishedError),
     /// stdin cannot be read.
     #[error("stdin cannot be read: {0}")]
     Input(#[from] io::Error),

@@ -22,8 +22,9 @@ const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
 /// The process that has started the agent of a host: ssh, or the agent itself.
 #[derive(Debug)]
 pub struct AgentProcess {
-    /// The started process. The agent ends when its stdin is closed.
-    pub(super) process: ServiceProcess,
+    /// The started process. The agent ends when its stdin is closed. `None`: another launcher has
+    /// started the agent.
+    pub(super) process: Option<ServiceProcess>,
     /// Its end was handled.
     pub(super) has_ended: bool,
     /// The remote shell command with the host's name; `None`: the agent is on this host.
@@ -31,6 +32,15 @@ pub struct AgentProcess {
 }
 
 impl AgentProcess {
+    /// The process of an agent that another launcher has started.
+    pub(super) fn started_by_others() -> Self {
+        Self {
+            process: None,
+            has_ended: true,
+            remote_shell: None,
+        }
+    }
+
     /// Starts the agent on one host.
     ///
     /// # Errors
@@ -62,9 +72,9 @@ impl AgentProcess {
         let line = invitation.to_line();
         let process = ServiceProcess::start(&command, &arguments, &[], Some(&line));
         Ok(Self {
-            process: process.map_err(|error| {
+            process: Some(process.map_err(|error| {
                 JobError::control(format!("starting an agent on {name}"), error)
-            })?,
+            })?),
             has_ended: false,
             remote_shell: remote_shell
                 .map(|words| words.join(OsStr::new(" ")).to_string_lossy().into_owned()),

@@ -2,12 +2,13 @@
 
 use super::agent_process::{AgentProcess, check_setup};
 use super::far::AgentHandle;
-use super::invitation::Invitation;
+use super::invitation::{Invitation, LOCAL_NAME};
 use super::listing::{self, HostsSpec};
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
 use super::{Host, Hosts};
 use crate::error::LaunchError;
 use crate::same_memory::report_differing_addresses;
+use crate::service_process::ServiceProcess;
 use crate::signals::Signals;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
@@ -82,14 +83,28 @@ pub fn gather(
             port,
             addresses: addresses.clone(),
         };
+        let agent_process = match &spec.tasks {
+            Some(_) if host.name != LOCAL_NAME => AgentProcess::started_by_others(),
+            _ => AgentProcess::start(spec, &host.name, &invitation)?,
+        };
         gathering.waiting.push(Waiting {
             name: host.name.clone(),
             ranks,
             number: number as u32,
-            agent_process: AgentProcess::start(spec, &host.name, &invitation)?,
+            agent_process,
             wire: None,
             ready: None,
         });
+    }
+    if let Some(tasks) = &spec.tasks {
+        Invitation {
+            job: gathering.setup.job,
+            host: 0,
+            secret,
+            port,
+            addresses,
+        }
+        .publish(tasks)?;
     }
     gathering.wait(Instant::now() + READY_MAX)?;
     gathering.finish()
@@ -152,8 +167,10 @@ impl Gathering<'_> {
             polled.push(PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()));
         }
         for waiting in &self.waiting {
-            let ended = waiting.agent_process.process.end_descriptor();
-            polled.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
+            if let Some(process) = &waiting.agent_process.process {
+                let ended = process.end_descriptor();
+                polled.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
+            }
         }
         let longest = Timespec::try_from(longest).ok();
         // If the poll fails, the calls that follow return the error.
@@ -259,7 +276,8 @@ impl Waiting {
             }
         }
         // Messages that it sent before its end are read first.
-        match self.agent_process.process.status() {
+        let process = self.agent_process.process.as_mut();
+        match process.and_then(ServiceProcess::status) {
             Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
             None => Ok(()),
         }
@@ -290,10 +308,14 @@ impl Drop for Gathering<'_> {
         let give_up_at = Instant::now() + super::END_MAX;
         for waiting in &mut self.waiting {
             waiting.wire = None;
-            waiting.agent_process.process.close_stdin();
+            if let Some(process) = &mut waiting.agent_process.process {
+                process.close_stdin();
+            }
         }
         for waiting in &mut self.waiting {
-            waiting.agent_process.process.end(give_up_at);
+            if let Some(process) = &mut waiting.agent_process.process {
+                process.end(give_up_at);
+            }
         }
     }
 }

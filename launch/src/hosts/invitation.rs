@@ -1,12 +1,17 @@
 //! The line with the launcher's addresses and the secret for an agent. It is sent over ssh's
-//! standard input: neither a command line nor an environment shows it.
+//! standard input, or as a value that only the tasks of the job can read: neither a command line
+//! nor an environment shows it.
 //!
 //! `refrain-agent VERSION JOB HOST SECRET PORT ADDRESS,…`
 
+use super::listing::Tasks;
+use refrain_job::JobError;
 use refrain_job::control::message::CONTROL_VERSION;
+use refrain_pmi::{PmiError, Server, VALUE_BYTES_MAX};
 use refrain_wire::Secret;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::PoisonError;
 use thiserror::Error;
 
 const NAME: &str = "refrain-agent";
@@ -15,6 +20,13 @@ pub const LINE_BYTES_MAX: u64 = 16 << 10;
 /// Maximum number of addresses: a host of many containers may have hundreds, most of them
 /// unreachable.
 const ADDRESSES_MAX: usize = 64;
+
+/// Key of the line among the values of tasks.
+const KEY: &str = "refrain-invitation";
+/// Its value when no job could be started.
+const NO_JOB: &str = "none";
+/// Stands for a blank there.
+const BLANK: char = '/';
 
 /// Name of this host, which needs no ssh.
 pub const LOCAL_NAME: &str = "localhost";
@@ -34,6 +46,26 @@ pub struct Invitation {
     pub addresses: Vec<IpAddr>,
 }
 
+/// Tells all tasks that they are not needed: the job could not be started.
+///
+/// # Errors
+/// Of the tasks' server.
+pub fn dismiss(server: &mut Server) -> Result<(), PmiError> {
+    server.put(KEY, NO_JOB)?;
+    server.fence(None)
+}
+
+/// Why there is no invitation among the values of tasks.
+#[derive(Debug, Error)]
+pub enum PublishedError {
+    /// The server cannot be used.
+    #[error(transparent)]
+    Server(#[from] PmiError),
+    /// The value is another one.
+    #[error(transparent)]
+    Invitation(#[from] NotAnInvitation),
+}
+
 /// Why a line is not an invitation. Does not contain the line: that may have a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAnInvitation {
@@ -48,6 +80,35 @@ pub enum NotAnInvitation {
 }
 
 impl Invitation {
+    /// Gives the line to all tasks; each puts in its own host.
+    ///
+    /// # Errors
+    /// Of the tasks' server.
+    pub(super) fn publish(mut self, tasks: &Tasks) -> Result<(), JobError> {
+        while self.to_line().len() > VALUE_BYTES_MAX && self.addresses.len() > 1 {
+            // The best ones are first.
+            self.addresses.pop();
+        }
+        let value = self.to_line().trim_end().replace(' ', &BLANK.to_string());
+        let mut server = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let published = server.put(KEY, &value).and_then(|()| server.fence(None));
+        published.map_err(|error| JobError::Config(error.to_string()))
+    }
+
+    /// The line that the launcher, which is task 0, has given to all tasks, for this host. `None`:
+    /// it needs no agents.
+    ///
+    /// # Errors
+    /// Of the tasks' server, or it is no invitation.
+    pub fn published(server: &mut Server, host: u32) -> Result<Option<Self>, PublishedError> {
+        let value = server.get(0, KEY)?;
+        if value == NO_JOB {
+            return Ok(None);
+        }
+        let line: Self = value.replace(BLANK, " ").parse()?;
+        Ok(Some(Self { host, ..line }))
+    }
+
     /// The line, with its newline. If there are many addresses, it has the first ones.
     pub fn to_line(&self) -> String {
         let addresses = self.addresses.iter().take(ADDRESSES_MAX);

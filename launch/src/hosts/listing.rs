@@ -4,8 +4,10 @@
 //! A line of a hostfile, as in Open MPI: `NAME [slots=N]`; a `#` begins a comment.
 
 use crate::size::count;
+use refrain_pmi::Server;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use thiserror::Error;
 
 /// A host, and its number of ranks.
@@ -17,6 +19,9 @@ pub struct HostSlots {
     pub slots: u32,
 }
 
+/// The server of tasks that another launcher has started.
+pub type Tasks = Arc<Mutex<Server>>;
+
 /// Placement of the ranks of a job.
 #[derive(Clone, Debug, Default)]
 pub struct HostsSpec {
@@ -24,6 +29,9 @@ pub struct HostsSpec {
     pub hosts: Vec<HostSlots>,
     /// Agents are started by srun, in this job's Slurm allocation.
     pub by_srun: bool,
+    /// Tasks that another launcher has started become the agents of all hosts but `localhost`: the
+    /// first task of a host has the number of the host's first rank.
+    pub tasks: Option<Tasks>,
     /// Remote shell command; host name and command are appended. Empty: `ssh -oBatchMode=yes`.
     pub ssh: Vec<OsString>,
     /// Path of `refrain` on the hosts. `None`: the path on this host.

@@ -116,10 +116,10 @@ impl Hosts {
         self.hosts.iter().enumerate().flat_map(|(number, host)| {
             let wire = host.wire.as_ref();
             let wire = wire.map(|wire| (number, false, wire.as_fd(), wire.interest()));
-            let ending = (!host.agent_process.has_ended).then(|| {
-                let descriptor = host.agent_process.process.end_descriptor();
-                (number, true, descriptor, PollFlags::IN)
-            });
+            let process = host.agent_process.process.as_ref();
+            let process = process.filter(|_| !host.agent_process.has_ended);
+            let ending =
+                process.map(|process| (number, true, process.end_descriptor(), PollFlags::IN));
             wire.into_iter().chain(ending)
         })
     }
@@ -164,7 +164,9 @@ impl Drop for Hosts {
         // An agent whose connection is lost ends by itself.
         let _ = self.flush_until(give_up_at);
         for host in &mut self.hosts {
-            host.agent_process.process.end(give_up_at);
+            if let Some(process) = &mut host.agent_process.process {
+                process.end(give_up_at);
+            }
             host.wire = None;
         }
     }

@@ -1,0 +1,138 @@
+//! Process management interfaces: what a resource manager or another launcher offers to the tasks
+//! that it has started. Each task has a number, and writes values that the others read after a
+//! fence.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `error` | why the server cannot be used |
+//! | `line` | PMI-1 over an inherited socket: Slurm (`--mpi=pmi2`), Hydra, Flux |
+//! | `pmix` | PMIx, by libpmix, loaded at run time: Slurm (`--mpi=pmix`), PRRTE |
+//!
+//! Must never know: jobs of Refrain, ranks, hosts.
+
+mod error;
+mod line;
+mod pmix;
+
+pub use error::PmiError;
+use std::time::Duration;
+
+/// The connection of this task to its server.
+#[derive(Debug)]
+pub struct Server {
+    interface: Interface,
+    fences: u32,
+}
+
+#[derive(Debug)]
+enum Interface {
+    Line(line::Client),
+    Pmix(Box<pmix::Client>),
+}
+
+impl Server {
+    /// Whether the environment names a server.
+    pub fn is_named() -> bool {
+        line::is_named() || pmix::is_named()
+    }
+
+    /// Connects to the server that the environment names. `None`: it names none.
+    ///
+    /// # Errors
+    /// [`PmiError::Unusable`].
+    pub fn of_environment() -> Result<Option<Self>, PmiError> {
+        let interface = if line::is_named() {
+            Interface::Line(line::Client::begin()?)
+        } else if pmix::is_named() {
+            Interface::Pmix(Box::new(pmix::Client::begin()?))
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            interface,
+            fences: 0,
+        }))
+    }
+
+    /// The number of this task.
+    pub fn rank(&self) -> u32 {
+        match &self.interface {
+            Interface::Line(client) => client.rank,
+            Interface::Pmix(client) => client.rank(),
+        }
+    }
+
+    /// Number of tasks.
+    pub fn size(&self) -> u32 {
+        match &self.interface {
+            Interface::Line(client) => client.size,
+            Interface::Pmix(client) => client.size(),
+        }
+    }
+
+    /// Writes a value of this task. It has no blank, and at most [`VALUE_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// [`PmiError::Unusable`].
+    pub fn put(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+        match &mut self.interface {
+            Interface::Line(client) => client.put(key, value),
+            Interface::Pmix(client) => client.put(key, value),
+        }
+    }
+
+    /// Waits until all tasks have called this. After a time limit, PMIx ends all tasks, this one
+    /// among them.
+    ///
+    /// # Errors
+    /// [`PmiError::Unusable`]; [`PmiError::Late`] after the limit, with PMI-1.
+    pub fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+        match &mut self.interface {
+            Interface::Line(client) => client.fence(limit),
+            Interface::Pmix(client) => client.fence(limit),
+        }?;
+        self.fences += 1;
+        Ok(())
+    }
+
+    /// Number of fences that this task has passed.
+    pub fn fences(&self) -> u32 {
+        self.fences
+    }
+
+    /// A value that a task has written before the last fence.
+    ///
+    /// # Errors
+    /// [`PmiError::Unusable`].
+    pub fn get(&mut self, rank: u32, key: &str) -> Result<String, PmiError> {
+        match &mut self.interface {
+            Interface::Line(client) => client.get(rank, key),
+            Interface::Pmix(client) => client.get(rank, key),
+        }
+    }
+
+    /// Takes leave: the end of this task is then no failure.
+    ///
+    /// # Errors
+    /// [`PmiError::Unusable`].
+    pub fn finish(self) -> Result<(), PmiError> {
+        match self.interface {
+            Interface::Line(client) => client.finish(),
+            Interface::Pmix(client) => client.finish(),
+        }
+    }
+
+    /// Asks the server to end all tasks.
+    pub fn abort(mut self, status: u8) {
+        match &mut self.interface {
+            Interface::Line(client) => client.abort(status),
+            Interface::Pmix(client) => client.abort(status),
+        }
+    }
+}
+
+/// With the value `off` in this variable, a task stays what it is.
+pub const SWITCH: &str = "REFRAIN_DIRECT_START";
+
+/// Maximum length of a value, which all servers take.
+pub const VALUE_BYTES_MAX: usize = 900;
