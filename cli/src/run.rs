@@ -17,7 +17,7 @@ use refrain_job::stderr::{print, report};
 use refrain_launch::leftovers;
 use refrain_launch::{
     EventLoggerSpec, FaultSpec, HostsSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT,
-    Outcome, Output, Program, can_recover,
+    MonitorSpec, Outcome, Output, Program, can_recover,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -220,6 +220,10 @@ fn spec(
             kills_in_turn: faults.kill_in_turn,
             pauses: faults.pause.clone(),
             suspect_after: (faults.suspect_ranks_after.milliseconds).map(Duration::from_millis),
+        },
+        monitor: MonitorSpec {
+            status_file: arguments.output.status_file.clone(),
+            metrics: arguments.output.metrics,
         },
         sets: arguments.sets.clone().unwrap_or_default(),
         hosts,

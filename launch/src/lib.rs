@@ -39,7 +39,8 @@
 //! | `standard_input` | the standard input of each life of rank 0 |
 //! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
 //! | `serve`, `ending`, `outcome` | the loop; the end of a job; its outcome |
-//! | `progress` | the live view |
+//! | `glance`, `progress` | the state of a job; the live view |
+//! | `monitor` | the state for other programs: a file, metrics |
 //! | `verdict` | what the end of a process means; pure |
 //! | `leftovers` | files of killed jobs |
 //! | `limits`, `signals` | open files, ranks; signals that are forwarded |
@@ -57,6 +58,7 @@ mod error;
 mod fault_plan;
 mod faults;
 mod fencing;
+mod glance;
 mod going_back;
 mod hosts;
 mod job_folder;
@@ -68,6 +70,7 @@ mod linkage;
 mod lives;
 mod loggers;
 mod membership;
+mod monitor;
 mod outcome;
 mod output;
 mod polling;
@@ -101,6 +104,7 @@ pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, rea
 pub use hosts::slurm::Allocation;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
 pub use loggers::EventLoggerSpec;
+pub use monitor::MonitorSpec;
 pub use outcome::{CheckpointCounts, DIFFERED, Outcome};
 pub use program::Program;
 pub use recoveries::Recovery;
@@ -116,6 +120,7 @@ use faults::Faults;
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
+use monitor::Monitor;
 use process::RankProcess;
 use progress::Progress;
 use rate_limit::RateLimit;
@@ -172,6 +177,8 @@ pub struct JobSpec {
     pub faults: FaultSpec,
     /// Hosts of the ranks; empty: this host alone.
     pub hosts: HostsSpec,
+    /// Who is told the state of the job.
+    pub monitor: MonitorSpec,
     /// Correlated sets.
     pub sets: SetsSpec,
 }
@@ -198,6 +205,8 @@ pub struct Job {
     faults: Faults,
     out_of_memory: OutOfMemory,
     schedule: Schedule,
+    /// `--status-file`, `--metrics`.
+    monitor: Option<Monitor>,
     /// `--progress`.
     progress: Option<Progress>,
     key_values: KeyValues,

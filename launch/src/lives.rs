@@ -194,7 +194,7 @@ mod tests {
     fn lives_that_had_begun_leave_their_memory_to_the_next_that_catches_up() {
         let mut lives = Lives::new(8, None);
         lives.put_address(segment());
-        assert_eq!(whose(&lives), []);
+        assert!(whose(&lives).is_empty());
         lives.next_life();
         assert_eq!(whose(&lives), [0]);
         lives.put_address(segment());
@@ -214,7 +214,7 @@ mod tests {
         lives.begin();
         lives.put_address(segment());
         lives.caught_up();
-        assert_eq!(whose(&lives), [], "freed");
+        assert!(whose(&lives).is_empty(), "freed");
         lives.next_life();
         assert_eq!(whose(&lives), [5]);
     }

@@ -4,6 +4,7 @@ use super::Job;
 use super::ending::Phase;
 use super::hosts::message::Recipient;
 use super::lives::Lives;
+use super::monitor::Monitor;
 use super::outcome::Outcome;
 use super::output::{GATED_BYTES_MAX, Output};
 use super::progress::Progress;
@@ -37,6 +38,7 @@ enum Source {
     LoggerEnd { logger: usize },
     Agent { host: usize },
     AgentEnd { host: usize },
+    Metrics,
     Sink,
 }
 
@@ -48,6 +50,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
             outcome.statistics = std::mem::take(&mut job.statistics);
             outcome.recoveries = job.recoveries.take_all();
             outcome.checkpoints = job.schedule.scheduler.counts();
+            job.monitor_end(&outcome);
             return Ok(Some(outcome));
         }
         let has_lost = job.flush_hosts();
@@ -63,6 +66,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
                     // When output is waiting, the view is drawn after the output is written.
                     .filter(|_| job.is_running() && job.out.is_empty() && job.err.is_empty()),
             )
+            .chain(job.monitor.as_ref().map(Monitor::next))
             .chain(job.next_start())
             .chain(job.faults.next_due().filter(|_| job.is_running()))
             .chain(job.next_checkpoint_step().filter(|_| job.is_running()))
@@ -119,6 +123,9 @@ impl Job {
         }
         if let Some((descriptor, events)) = self.standard_input.interest() {
             add(descriptor, events, Source::Input);
+        }
+        if let Some(descriptor) = self.monitor.as_ref().and_then(Monitor::descriptor) {
+            add(descriptor, PollFlags::IN, Source::Metrics);
         }
         for (logger, descriptor) in self.loggers.ends() {
             add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
@@ -179,6 +186,7 @@ impl Job {
                 },
                 Source::Agent { host } => self.hear_agent(host),
                 Source::AgentEnd { host } => self.agent_ended(host),
+                Source::Metrics => self.answer_readers(),
                 // Written below, with the output that has just arrived.
                 Source::Sink => {}
             }
@@ -205,6 +213,7 @@ impl Job {
         }
         self.write_output();
         self.draw_progress();
+        self.step_monitor();
     }
 
     /// Handles ranks that were found ended together: those that can be restarted are, unless the

@@ -13,6 +13,7 @@ use super::limits;
 use super::linkage;
 use super::lives::Lives;
 use super::loggers::{EventLoggers, Reach};
+use super::monitor::Monitor;
 use super::output;
 use super::printed;
 use super::process::RankProcess;
@@ -217,6 +218,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         faults,
         out_of_memory: OutOfMemory::new(),
         schedule,
+        monitor: Monitor::open(&spec.monitor)?,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
         losses,

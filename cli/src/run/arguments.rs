@@ -14,6 +14,7 @@ use refrain_launch::{
 };
 use refrain_logging::held::Tolerance;
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Arguments of `refrain run`: the most used options, and the rest by subject.
@@ -323,6 +324,13 @@ pub struct OutputOptions {
     /// Write the statistics to a file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub stats_file: Option<PathBuf>,
+    /// Append the state of the job to a file each second, as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    pub status_file: Option<PathBuf>,
+    /// Serve the state of the job by HTTP at this address, as text for Prometheus; port 0: a free
+    /// one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
 }
 
 fn ranks(text: &str) -> Result<u32, String> {
