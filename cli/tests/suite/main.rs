@@ -20,6 +20,7 @@ mod launched;
 mod libfabric;
 mod log;
 mod lost_events;
+mod lost_hosts;
 mod mpiexec;
 mod output;
 mod processes;
