@@ -92,6 +92,12 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
         Some(allocation) => allocation.nodes,
         None => named.map_or_else(Vec::new, |hosts| hosts.0.clone()),
     };
+    if let Some(lease @ ..1000) = placement.host_lease {
+        return Err(miette!(
+            "--host-lease {}: ranks would be stopped by every delay: use 1 or more",
+            lease as f64 / 1000.0
+        ));
+    }
     if spares > 0 && hosts.is_empty() {
         return Err(miette!(
             "--spare-nodes {spares}: the job runs on this host alone: name hosts with --host or --hostfile, or use a Slurm allocation"

@@ -4,6 +4,7 @@
 use crate::launched::{Ended, Launched, Process, refrain, run};
 use crate::libfabric::installed::has;
 use crate::scripted;
+use crate::two_hosts;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +29,12 @@ impl Hosts {
 
     /// A job in which the ranks of `holders` wait in the middle.
     fn job(&self, ranks: &[&str], options: &str, holders: &str) -> Command {
-        let mut command = refrain();
+        self.job_of(refrain(), ranks, options, holders)
+    }
+
+    /// As [`job`](Self::job), with this launcher.
+    fn job_of(&self, launcher: Command, ranks: &[&str], options: &str, holders: &str) -> Command {
+        let mut command = launcher;
         command
             .arg("run")
             .args(ranks)
@@ -75,6 +81,11 @@ impl Hosts {
         agent.expect_end();
         process.expect_end();
     }
+}
+
+fn is_stopped(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"));
+    stat.expect("it is there").contains(") T ")
 }
 
 fn program() -> PathBuf {
@@ -158,7 +169,7 @@ fn the_last_host_takes_the_job_along() {
 }
 
 /// The host is only stopped, for longer than its lease. When it continues, its ranks have later lives
-/// elsewhere: it ends them. FENCE-1
+/// elsewhere: it ends them. FENCE-1, FENCE-2
 #[test]
 fn a_host_that_was_stopped_ends_its_ranks() {
     let Some(hosts) = Hosts::new() else { return };
@@ -185,28 +196,74 @@ fn a_host_that_was_stopped_ends_its_ranks() {
     assert!(ended.err.contains("no answer for 2 s"), "{}", ended.err);
 }
 
+/// The host lives, but no message gets through any more. Its ranks have stopped before their next lives
+/// begin. FENCE-1, FENCE-2
+#[test]
+fn a_host_that_is_cut_off_stops_its_ranks() {
+    let Some(cable) = two_hosts::Hosts::make() else {
+        return;
+    };
+    // The end of ssh's standard input does not get through either.
+    let script = format!(
+        r#"echo $$ >"agent-$host"
+        [ "$host" = b ] || exec "$@"
+        read -r line; mkfifo pipe; exec 9<>pipe; echo "$line" >&9
+        exec nsenter --net=/run/netns/{}-1 "$@" <&9"#,
+        cable.name
+    );
+    let Some(hosts) = Hosts::with(&script) else {
+        return;
+    };
+    let launcher = cable.enter(0, env!("CARGO_BIN_EXE_refrain"));
+    let launched = Launched::start(&mut hosts.job_of(launcher, &RANKS, LEASE, "2"));
+    let rank = hosts.holds(&launched, 2, 0);
+    cable.cut();
+    hosts.holds(&launched, 2, 1);
+    assert!(is_stopped(rank), "its next life runs");
+    // Otherwise it would end some seconds later.
+    hosts.0.agent("b").kill();
+    Process::of(rank).expect_end();
+    hosts.go(1);
+    expect_moved(&launched.end().expect(0), &[2], "a");
+}
+
 /// Agents stop ranks when the launcher is silent for a lease, and let them go on when it answers.
 #[test]
 fn a_job_outlasts_a_launcher_that_was_stopped() {
     let Some(hosts) = Hosts::new() else { return };
     let launched = Launched::start(&mut hosts.job(&RANKS, "--host-lease 1", "2"));
     let rank = hosts.holds(&launched, 2, 0);
-    let is_stopped = || {
-        let stat = fs::read_to_string(format!("/proc/{rank}/stat"));
-        stat.expect("it is there").contains(") T ")
-    };
     launched.signal(Signal::STOP);
-    while !is_stopped() {
+    while !is_stopped(rank) {
         std::thread::yield_now();
     }
     launched.signal(Signal::CONT);
-    while is_stopped() {
+    while is_stopped(rank) {
         std::thread::yield_now();
     }
     hosts.go(0);
     let ended = launched.end().expect(0);
     assert_eq!(lines(&ended), expected(), "{}", ended.err);
     assert!(!ended.err.contains("lost"), "{}", ended.err);
+}
+
+#[test]
+fn options_without_sense_are_refused() {
+    let hosts = scripted::Hosts::new();
+    for (options, words) in [
+        ("-n 1 --spare-nodes 1", "runs on this host alone"),
+        ("-n 1 --host a --spare-nodes 1", "the job has 1 host"),
+        (
+            "-n 2 --host a,b,c --spare-nodes 2",
+            "2 ranks do not fit on 1 host",
+        ),
+        ("-n 1 --host a --host-lease 0.5", "--host-lease 0.5"),
+    ] {
+        let ended = run(&mut hosts.job(options, "hello"));
+        assert!(matches!(ended.status, Some(1 | 2)), "{ended:?}");
+        assert!(ended.err.contains(words), "{ended:?}");
+    }
+    assert!(!hosts.file("agent-a").exists(), "nothing was started");
 }
 
 // LOG-4

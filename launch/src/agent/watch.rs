@@ -1,5 +1,5 @@
 //! Stops the ranks of the host while its agent has no lease: they must not run beside later lives
-//! on another host. FENCE-1
+//! on another host. FENCE-2
 //!
 //! Ranks are stopped by SIGSTOP and not killed: the launcher may only be stopped or slow. If it has
 //! given up the host, it has closed the connection, and the agent ends. A thread of its own, since
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    // FENCE-1
+    // FENCE-2
     #[test]
     fn ranks_run_only_with_a_lease() {
         let watch = Watch::begin(LeaseLength(Duration::from_millis(200))).unwrap();

@@ -2,13 +2,13 @@
 //! clock that also counts while the machine or the process is suspended.
 //!
 //! The agent asks for each lease and counts it from its request; the launcher counts it from its
-//! answer, which is later. So the launcher never takes a lease for over that is not. FENCE-1
+//! answer, which is later. So the launcher never takes a lease for over that is not. FENCE-2
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A host is lost after this many looks without a request: they take the length of a lease.
-const SILENT_LOOKS_MAX: u32 = 4;
+/// A host is lost at this look without a request: the looks before take the length of a lease.
+const SILENT_LOOKS: u32 = 4;
 
 /// Length of the leases of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,10 +109,10 @@ impl Grant {
     /// only after that.
     pub fn is_silent(&mut self) -> bool {
         self.silent_looks += 1;
-        self.silent_looks > SILENT_LOOKS_MAX
+        self.silent_looks >= SILENT_LOOKS
     }
 
-    /// When the ranks of the host run no more, if it is given no further lease. FENCE-1
+    /// When the ranks of the host run no more, if it is given no further lease. FENCE-2
     pub fn is_fenced_at(&self) -> Duration {
         self.granted_at + self.length.0 + self.length.margin()
     }
@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn a_host_is_silent_after_looks_and_not_after_time() {
         let mut grant = Grant::first(LENGTH, at(100));
-        assert!((0..SILENT_LOOKS_MAX).all(|_| !grant.is_silent()));
+        assert!((1..SILENT_LOOKS).all(|_| !grant.is_silent()));
         // The launcher was stopped for a day; the request was there when it woke.
         grant.give(at(86_500));
-        assert!((0..SILENT_LOOKS_MAX).all(|_| !grant.is_silent()));
+        assert!((1..SILENT_LOOKS).all(|_| !grant.is_silent()));
         assert!(grant.is_silent());
         assert_eq!(grant.is_fenced_at(), at(86_500 + 12 + 3));
     }
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         /// Whatever messages and processes do: when the launcher takes the host for fenced, the
-        /// lease is over at the agent, also if its clock is slower by a tenth. FENCE-1
+        /// lease is over at the agent, also if its clock is slower by a tenth. FENCE-2
         #[test]
         fn no_lease_outlives_the_fence(
             steps in prop::collection::vec(step(), 1..200),

@@ -104,7 +104,7 @@ pub enum ToAgent {
         /// Number of bytes.
         bytes: u32,
     },
-    /// Grants a lease: the answer to [`FromAgent::Ready`] and to [`FromAgent::AskLease`]. FENCE-1
+    /// Grants a lease: the answer to [`FromAgent::Ready`] and to [`FromAgent::AskLease`]. FENCE-2
     Lease,
     /// The job is over.
     End,

@@ -1,7 +1,7 @@
 //! The ranks of a lost host start again on another one: a spare host, or one that has ranks already.
 //!
 //! A new agent gets the ranks of the lost one. They count as dead only when the lease of the lost agent
-//! is over, since the host may be alive. FENCE-1
+//! is over, since the host may be alive. FENCE-2
 
 use super::beginning::share_cores;
 use super::gathering::{Gathering, Placed};
@@ -26,7 +26,7 @@ pub(super) struct Move {
     /// Index of the lost host in [`Hosts`].
     from: usize,
     lost_at: Instant,
-    /// When its ranks run no more, since boot. FENCE-1
+    /// When its ranks run no more, since boot. FENCE-2
     fenced_at: Duration,
     /// Index of the new host in the list of hosts.
     to: usize,
@@ -278,10 +278,13 @@ impl Job {
             let lives = &mut self.lives[rank as usize];
             lives.leave_host();
             if self.ranks[rank as usize].end.is_none() {
-                lives.shot.get_or_insert(Shot {
-                    at: done.lost_at,
-                    cause: Cause::HostLost,
-                });
+                // Peers may have noticed it first.
+                if lives.shot.is_none_or(|shot| shot.cause == Cause::Lost) {
+                    lives.shot = Some(Shot {
+                        at: done.lost_at,
+                        cause: Cause::HostLost,
+                    });
+                }
             }
         }
         self.mark_ranks_ended(done.from);

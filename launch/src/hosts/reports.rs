@@ -194,7 +194,7 @@ impl Job {
     }
 
     /// An agent is lost: its ranks end with it, which cannot be seen from here. They start again on
-    /// another host when they run no more for sure; if they cannot, the job ends. FENCE-1
+    /// another host when they run no more for sure; if they cannot, the job ends. FENCE-2
     pub(super) fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
         let host = &mut hosts.hosts[number];
