@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// Ranks 0 and 1 are on a, 2 on b.
 const RANKS: [&str; 4] = ["-n", "3", "--host", "a:2,b"];
-const LEASE: &str = "--host-lease 2";
+const LEASE: &str = "--host-lease 3";
 
 /// Hosts, with a folder for the files of a job.
 struct Hosts(scripted::Hosts);
@@ -193,7 +193,7 @@ fn a_host_that_was_stopped_ends_its_ranks() {
     hosts.go(1);
     let ended = launched.end().expect(0);
     expect_moved(&ended, &[2], "a");
-    assert!(ended.err.contains("no answer for 2 s"), "{}", ended.err);
+    assert!(ended.err.contains("no answer for 3 s"), "{}", ended.err);
 }
 
 /// The host lives, but no message gets through any more. Its ranks have stopped before their next lives
@@ -231,7 +231,7 @@ fn a_host_that_is_cut_off_stops_its_ranks() {
 #[test]
 fn a_job_outlasts_a_launcher_that_was_stopped() {
     let Some(hosts) = Hosts::new() else { return };
-    let launched = Launched::start(&mut hosts.job(&RANKS, "--host-lease 1", "2"));
+    let launched = Launched::start(&mut hosts.job(&RANKS, LEASE, "2"));
     let rank = hosts.holds(&launched, 2, 0);
     launched.signal(Signal::STOP);
     while !is_stopped(rank) {

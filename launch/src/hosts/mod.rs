@@ -191,7 +191,12 @@ impl Drop for Hosts {
         }
         // An agent whose connection is lost ends by itself.
         let _ = self.flush_until(give_up_at);
-        for host in &mut self.hosts {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            // A host that was lost, and whose ranks have moved, is not waited for.
+            let give_up_at = match self.of_rank.contains(&number) {
+                true => give_up_at,
+                false => Instant::now(),
+            };
             host.agent_process.process.end(give_up_at);
             host.wire = None;
         }
