@@ -352,7 +352,7 @@ fn start_agents(
     ))
 }
 
-/// Refuses settings that jobs over several hosts do not support yet.
+/// Refuses settings that jobs over several hosts do not support yet, or that have no effect there.
 fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
     let config = &spec.config;
     let refused = [
@@ -369,6 +369,12 @@ fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
             "output that is not passed on by the launcher",
         ),
     ];
+    let spares = spec.hosts.spares;
+    if spares > 0 && config.recovery.max_restarts == 0 {
+        return Err(JobError::Config(format!(
+            "--spare-nodes {spares} has no effect without restarts: choose a logging --protocol and --max-restarts above 0"
+        )));
+    }
     match refused.iter().find(|(is_asked, _)| *is_asked) {
         Some((_, what)) => Err(JobError::Config(format!(
             "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"

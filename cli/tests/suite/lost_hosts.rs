@@ -252,10 +252,17 @@ fn options_without_sense_are_refused() {
     let hosts = scripted::Hosts::new();
     for (options, words) in [
         ("-n 1 --spare-nodes 1", "runs on this host alone"),
-        ("-n 1 --host a --spare-nodes 1", "the job has 1 host"),
         (
-            "-n 2 --host a,b,c --spare-nodes 2",
+            "-n 1 --host a --spare-nodes 1 --protocol pessimist",
+            "the job has 1 host",
+        ),
+        (
+            "-n 2 --host a,b,c --spare-nodes 2 --protocol pessimist",
             "2 ranks do not fit on 1 host",
+        ),
+        (
+            "-n 1 --host a,b --spare-nodes 1",
+            "no effect without restarts",
         ),
         ("-n 1 --host a --host-lease 0.5", "--host-lease 0.5"),
     ] {
