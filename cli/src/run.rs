@@ -4,7 +4,7 @@ mod arguments;
 mod hosts;
 
 pub use arguments::{Arguments, KeptOfCollectives, Launcher};
-pub use hosts::tasks;
+pub use hosts::{lease, tasks};
 
 use crate::secret;
 use crate::statistics;
@@ -242,17 +242,17 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
 pub fn run_programs(arguments: &Arguments, programs: Vec<Program>) -> miette::Result<ExitCode> {
     let ranks = programs.iter().map(|program| program.ranks);
     match hosts::hosts(arguments, ranks.fold(0, u32::saturating_add)) {
-        Ok(hosts) => run_on(arguments, programs, hosts),
+        Ok(hosts) => run_on(arguments, programs, hosts).map(ExitCode::from),
         Err(refusal) => Ok(refused(&refusal)),
     }
 }
 
-/// Runs the job of these programs on these hosts.
+/// Runs the job of these programs on these hosts; returns its exit status.
 pub fn run_on(
     arguments: &Arguments,
     programs: Vec<Program>,
     hosts: HostsSpec,
-) -> miette::Result<ExitCode> {
+) -> miette::Result<u8> {
     let spec = spec(arguments, programs, hosts)?;
     // Removes leftovers first, since files of dead jobs must not take space from this one.
     // `refrain clean` reports files that cannot be removed.
@@ -262,7 +262,7 @@ pub fn run_on(
         Err(error) => {
             let status = status_of(&error);
             print(format_args!("{:?}", Report::msg(error)));
-            return Ok(ExitCode::from(status));
+            return Ok(status);
         }
     };
     if arguments.output.progress {
@@ -280,7 +280,7 @@ pub fn run_on(
     }
     let (file, event_dir) = (&arguments.output.stats_file, &arguments.events.event_dir);
     write_statistics(file, event_dir, &outcome)?;
-    Ok(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1)))
+    Ok(u8::try_from(outcome.status).unwrap_or(1))
 }
 
 /// Writes the statistics to the file of --stats-file, and to --event-dir if loggers were started.

@@ -136,8 +136,8 @@ fn end_with(process: i32) {
         let mut polled = [PollFd::new(&ended, PollFlags::IN)];
         while matches!(poll(&mut polled, None), Err(Errno::INTR)) {}
         std::thread::sleep(END_MAX);
-        report("the task that started the ranks of this host has ended");
-        std::process::exit(1);
+        // The status of the job is that of task 0.
+        std::process::exit(0);
     });
 }
 
@@ -214,7 +214,7 @@ fn meet(server: &mut Server) -> Result<Vec<Here>, PmiError> {
     };
     let here = Here::of_this_process().map_err(wrong)?;
     server.put(HERE, &here.to_value())?;
-    server.fence(None)?;
+    server.fence()?;
     let tasks = 0..server.size();
     tasks
         .map(|task| server.get(task, HERE)?.parse().map_err(wrong))
@@ -231,50 +231,57 @@ fn act(mut server: Server, tasks: &[Here], program: Program) -> miette::Result<E
     }
     if !hosts.is_empty() {
         // The invitation of the agents.
-        server.fence(None).into_diagnostic()?;
+        server.fence().into_diagnostic()?;
     }
     match role {
-        // If it fails, it comes to no fence, and the launcher ends the tasks.
+        // If it fails, it comes to no fence.
         Role::Agent => agent::run_as_task(&mut server).into_diagnostic()?,
         Role::WaitsFor(first) => end_with(tasks[first].process),
         Role::Launcher => {}
     }
-    let ended = server.fence(None).and_then(|()| server.finish());
-    ended.into_diagnostic().map(|()| ExitCode::SUCCESS)
+    let limit = match role {
+        Role::WaitsFor(_) => Duration::MAX,
+        _ => END_MAX,
+    };
+    server.leave(limit, 0).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the job, and ends all tasks with it.
+/// Runs the job, and takes leave with the other tasks.
 fn launch(server: Server, hosts: Vec<HostSlots>, program: Program) -> miette::Result<ExitCode> {
     let has_agents = !hosts.is_empty();
     let tasks = Arc::new(Mutex::new(server));
-    let spec = HostsSpec {
-        tasks: has_agents.then(|| Arc::clone(&tasks)),
-        hosts,
-        ..HostsSpec::default()
-    };
     let status = match options(program.ranks) {
-        Ok(arguments) => run::run_on(&arguments, vec![program], spec),
+        Ok((arguments, lease)) => {
+            let spec = HostsSpec {
+                tasks: has_agents.then(|| Arc::clone(&tasks)),
+                hosts,
+                lease,
+                ..HostsSpec::default()
+            };
+            run::run_on(&arguments, vec![program], spec)
+        }
         Err(refusal) => {
-            drop(spec);
             // Fails if standard error is closed.
             let _ = refusal.print();
-            Ok(ExitCode::from(USAGE))
+            Ok(USAGE)
         }
     };
     let server = Arc::into_inner(tasks).ok_or_else(|| miette!("the job still uses its tasks"))?;
     let mut server = server.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let ended = match has_agents && server.fences() < FENCES_WITH_INVITATION {
+    let dismissed = match has_agents && server.fences() < FENCES_WITH_INVITATION {
         true => dismiss(&mut server),
         false => Ok(()),
     };
-    if let Err(error) = ended.and_then(|()| end(server)) {
+    let left = dismissed.and_then(|()| server.leave(END_MAX, *status.as_ref().unwrap_or(&1)));
+    if let Err(error) = left {
         report(error);
     }
-    status
+    status.map(ExitCode::from)
 }
 
 /// The options of the environment, for so many ranks.
-fn options(ranks: u32) -> Result<run::Arguments, clap::Error> {
+fn options(ranks: u32) -> Result<(run::Arguments, Option<Duration>), clap::Error> {
     let words = std::env::var_os(OPTIONS).unwrap_or_default();
     let words = words.to_string_lossy();
     let words: Vec<OsString> = words.split_ascii_whitespace().map(Into::into).collect();
@@ -282,27 +289,17 @@ fn options(ranks: u32) -> Result<run::Arguments, clap::Error> {
     let placement = &arguments.placement;
     let is_placed = arguments.host.is_some()
         || arguments.hostfile.is_some()
+        || placement.spare_nodes > 0
         || placement.launcher != run::Launcher::Auto;
-    match is_placed {
-        false => Ok(arguments),
-        true => Err(clap::Error::raw(
-            ErrorKind::ArgumentConflict,
-            format_args!(
-                "{OPTIONS}: another launcher has placed the tasks: leave out --host, --hostfile and --launcher\n"
-            ),
-        )),
+    let refused =
+        |why: String| clap::Error::raw(ErrorKind::ArgumentConflict, format!("{OPTIONS}: {why}\n"));
+    if is_placed {
+        return Err(refused(
+            "another launcher has placed the tasks: leave out --host, --hostfile, --launcher and --spare-nodes".into(),
+        ));
     }
-}
-
-/// Waits for the other tasks, and ends them if they do not end.
-fn end(mut server: Server) -> Result<(), PmiError> {
-    match server.fence(Some(END_MAX)) {
-        Ok(()) => server.finish(),
-        Err(error) => {
-            server.abort(1);
-            Err(error)
-        }
-    }
+    let lease = run::lease(&arguments).map_err(|error| refused(error.to_string()))?;
+    Ok((arguments, lease))
 }
 
 #[cfg(test)]

@@ -116,7 +116,9 @@ fn any_attachments(bytes: &[u8]) {
         let sealed = batch.sealed(3, Rank(1));
         let (header, payload) = BatchHeader::read(&sealed).expect("it was sealed");
         let read = record::decode(&header, payload);
-        assert!(read.is_ok_and(|it| it.len() == batch.count.into()) || is_unfinished(payload));
+        assert!(
+            read.is_ok_and(|it| it.len() == usize::from(batch.count)) || is_unfinished(payload)
+        );
     }
     if !is_broken {
         assert_eq!(receiver.held_of(Rank(1)).as_ref(), row);

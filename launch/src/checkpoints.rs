@@ -32,7 +32,10 @@ impl CheckpointPlace {
                 None => Ok(Self::default()),
             };
         }
-        recovery.checkpoint_prefix = job_folder::prefix(job)? + "-";
+        // The agent that takes the ranks of a lost host continues with that host's checkpoints.
+        if recovery.checkpoint_prefix.is_empty() {
+            recovery.checkpoint_prefix = job_folder::prefix(job)? + "-";
+        }
         let (place, made) = match &recovery.checkpoint_dir {
             Some(text) => (absolute(text)?, None),
             None => {
@@ -56,6 +59,13 @@ impl CheckpointPlace {
             store: Some(store),
             _made: made,
         })
+    }
+}
+
+impl CheckpointPlace {
+    /// Leaves the checkpoints where they are, unless their folder was created for this host alone.
+    pub fn leave(&mut self) {
+        self.store = None;
     }
 }
 

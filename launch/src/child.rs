@@ -80,6 +80,11 @@ impl RankChild {
         self.child.id()
     }
 
+    /// The process group.
+    pub fn group(&self) -> Pid {
+        self.group
+    }
+
     /// Readable when the process has ended.
     pub fn end_descriptor(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()

@@ -35,6 +35,7 @@
 //! | `requests` | messages of ranks, and their answers |
 //! | `membership` | which ranks are informed of which others; pure |
 //! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
+//! | `boot_clock` | a clock that also counts while the machine is suspended |
 //! | `output`, `printed` | output of a rank; output that an earlier incarnation printed |
 //! | `standard_input` | the standard input of each life of rank 0 |
 //! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
@@ -49,6 +50,7 @@
 //! Must never know: the API of programs.
 
 pub mod agent;
+mod boot_clock;
 mod checkpoint_schedule;
 mod checkpoints;
 mod child;
@@ -100,7 +102,9 @@ mod verdict;
 pub use error::LaunchError;
 pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use hosts::invitation::{LOCAL_NAME, dismiss};
-pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile};
+pub use hosts::listing::{
+    HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile, without_spares,
+};
 pub use hosts::slurm::Allocation;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
 pub use loggers::EventLoggerSpec;

@@ -35,6 +35,8 @@ pub struct Lives {
     pub leaves_by: Option<u64>,
     /// The rank has died after the last fence, and is not restarted.
     pub is_given_up: bool,
+    /// A host of the rank was lost.
+    pub has_moved: bool,
     /// When this life was started.
     pub started: Instant,
     /// This life has read all that it needs of the memory of earlier lives.
@@ -71,6 +73,7 @@ impl Lives {
             pending: None,
             leaves_by: None,
             is_given_up: false,
+            has_moved: false,
             started: Instant::now(),
             has_begun: true,
             segment: None,
@@ -131,6 +134,13 @@ impl Lives {
         let own = self.segment.clone();
         own.map(|segment| (self.incarnation, segment))
             .or_else(|| self.remains.last().cloned())
+    }
+
+    /// The host of the rank is lost, with the memory of all lives there, and its local checkpoints.
+    pub fn leave_host(&mut self) {
+        self.segment = None;
+        self.remains.clear();
+        self.has_moved = true;
     }
 
     /// This life has ended, and the next one is started.

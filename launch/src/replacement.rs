@@ -149,7 +149,7 @@ impl Job {
         if let Some(stage) = stage {
             self.report_repeated_deaths(rank, stage, wait);
         }
-        if wait.is_zero() && self.has_whole_set_ended(rank) {
+        if wait.is_zero() && self.can_start_next(rank) {
             self.start_next(rank);
         }
     }
@@ -223,17 +223,27 @@ impl Job {
         for rank in 0..self.ranks.len() {
             let pending = self.lives[rank].pending.as_ref();
             let is_due = pending.is_some_and(|pending| pending.start_at <= now);
-            if is_due && self.has_whole_set_ended(rank) {
+            if is_due && self.can_start_next(rank) {
                 self.start_next(rank);
             }
         }
+    }
+
+    /// Whether the next life of a rank may be started now: its set has ended, and its host is not
+    /// lost.
+    fn can_start_next(&self, rank: usize) -> bool {
+        let has_host = match &self.placement {
+            Placement::Local(_) => true,
+            Placement::Remote(hosts) => hosts.has_agent(rank),
+        };
+        has_host && self.has_whole_set_ended(rank)
     }
 
     /// When the next of the lives that wait for their start is to be started.
     pub(super) fn next_start(&self) -> Option<Instant> {
         let lives = self.lives.iter().enumerate();
         let pending = lives.filter_map(|(rank, it)| Some((rank, it.pending.as_ref()?)));
-        let ready = pending.filter(|(rank, _)| self.has_whole_set_ended(*rank));
+        let ready = pending.filter(|(rank, _)| self.can_start_next(*rank));
         ready.map(|(_, pending)| pending.start_at).min()
     }
 
@@ -271,6 +281,12 @@ impl Job {
 
     /// A later life has begun: its output is passed on from now on.
     pub(super) fn begin_life(&mut self, rank: usize, checkpoint: u64) -> Result<(), String> {
+        let lives = &self.lives[rank];
+        if let (true, 0, Some((lost, _))) = (lives.has_moved, checkpoint, lives.checkpoint) {
+            return Err(format!(
+                "was started again on another host, where its checkpoint {lost} is missing, and other ranks no longer keep the messages before it: name a folder that all hosts share, or a checkpoint server, with --checkpoint-dir"
+            ));
+        }
         self.lives[rank].begin();
         let mut begun = Ok(());
         self.for_outputs(rank, |output, gate, out| {

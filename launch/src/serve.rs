@@ -31,13 +31,28 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Signals,
-    Control { rank: usize },
-    Output { rank: usize, index: usize },
+    Control {
+        rank: usize,
+    },
+    Output {
+        rank: usize,
+        index: usize,
+    },
     Input,
-    End { rank: usize },
-    LoggerEnd { logger: usize },
-    Agent { host: usize },
-    AgentEnd { host: usize },
+    End {
+        rank: usize,
+    },
+    LoggerEnd {
+        logger: usize,
+    },
+    /// An agent that takes the ranks of a lost host is being started.
+    NewAgent,
+    Agent {
+        host: usize,
+    },
+    AgentEnd {
+        host: usize,
+    },
     Metrics,
     Sink,
 }
@@ -68,6 +83,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
             )
             .chain(job.monitor.as_ref().map(Monitor::next))
             .chain(job.next_start())
+            .chain(job.next_step_of_hosts())
             .chain(job.faults.next_due().filter(|_| job.is_running()))
             .chain(job.next_checkpoint_step().filter(|_| job.is_running()))
             .min();
@@ -138,6 +154,9 @@ impl Job {
                 };
                 add(descriptor, events, source);
             }
+            for (descriptor, events) in hosts.interests_of_moves() {
+                add(descriptor, events, Source::NewAgent);
+            }
         }
         for (rank, process) in self.ranks.iter().enumerate() {
             if let Some((descriptor, events)) = process.link.interest() {
@@ -189,8 +208,11 @@ impl Job {
                 Source::Metrics => self.answer_readers(),
                 // Written below, with the output that has just arrived.
                 Source::Sink => {}
+                // Served below.
+                Source::NewAgent => {}
             }
         }
+        self.look_after_hosts();
         self.take_relayed();
         for rank in self.reported_ends() {
             ended.extend(self.take_end(rank).map(|end| (rank, end)));

@@ -6,8 +6,10 @@ use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
 use super::hosts::Hosts;
+use super::hosts::beginning;
+use super::hosts::lease::LeaseLength;
+use super::hosts::listing::HostsSpec;
 use super::hosts::message::Setup;
-use super::hosts::{gathering, listing};
 use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
@@ -64,7 +66,7 @@ pub enum Placement {
     /// The ranks are started by this process.
     Local(Box<Starter>),
     /// The ranks are started by agents.
-    Remote(Hosts),
+    Remote(Box<Hosts>),
 }
 
 /// Finds the program and all other files that the ranks of this host need, and fills in the ranks'
@@ -277,6 +279,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
         environment: std::mem::take(&mut spec.environment),
         folder: None,
         pin: spec.pin,
+        lease: None,
         config: Box::new(spec.config.clone()),
     }
 }
@@ -289,8 +292,7 @@ fn set_of_rank(spec: &JobSpec) -> Result<Vec<u32>, JobError> {
     let wrong = |error: String| JobError::Config(format!("--sets: {error}"));
     let host_of_rank = match spec.hosts.hosts.is_empty() {
         true => vec![0; spec.ranks() as usize],
-        false => listing::place(spec.ranks(), &spec.hosts.hosts)
-            .map_err(|error| wrong(error.to_string()))?,
+        false => (spec.hosts.place(spec.ranks())).map_err(|error| wrong(error.to_string()))?,
     };
     let sets = spec.sets.set_of_rank(&host_of_rank);
     let sets = sets.map_err(|error| wrong(error.to_string()))?;
@@ -338,17 +340,21 @@ fn start_agents(
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();
-    let hosts = gathering::gather(&spec.hosts, setup, signals)?;
+    if spec.config.recovery.max_restarts > 0 {
+        let length = spec.hosts.lease.unwrap_or(HostsSpec::LEASE);
+        setup.lease = Some(LeaseLength(length));
+    }
+    let hosts = beginning::gather(&spec.hosts, setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
     let spilled = SpilledFiles::none(spec.ranks() as usize);
     Ok((
-        Placement::Remote(hosts),
+        Placement::Remote(Box::new(hosts)),
         spilled,
         CheckpointPlace::default(),
     ))
 }
 
-/// Refuses settings that jobs over several hosts do not support yet.
+/// Refuses settings that jobs over several hosts do not support yet, or that have no effect there.
 fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
     let config = &spec.config;
     let refused = [
@@ -365,6 +371,12 @@ fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
             "output that is not passed on by the launcher",
         ),
     ];
+    let spares = spec.hosts.spares;
+    if spares > 0 && config.recovery.max_restarts == 0 {
+        return Err(JobError::Config(format!(
+            "--spare-nodes {spares} has no effect without restarts: choose a logging --protocol and --max-restarts above 0"
+        )));
+    }
     match refused.iter().find(|(is_asked, _)| *is_asked) {
         Some((_, what)) => Err(JobError::Config(format!(
             "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"

@@ -57,6 +57,8 @@ pub enum Cause {
     Disconnected,
     /// Another rank of its correlated set has died. SET-4
     WithItsSet,
+    /// The host of the rank was lost.
+    HostLost,
 }
 
 impl Cause {
@@ -70,6 +72,7 @@ impl Cause {
             Self::Lost => "as another rank did not reach it any more",
             Self::Disconnected => "as a transfer into its memory did not end",
             Self::WithItsSet => "to go back with its set",
+            Self::HostLost => "as its host was lost",
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Errors of this crate.
 
-use std::time::Duration;
 use thiserror::Error;
 
 /// Why the server cannot be used.
@@ -14,7 +13,4 @@ pub enum PmiError {
         /// The reason.
         why: String,
     },
-    /// The other tasks did not come to a fence in time.
-    #[error("the other tasks did not end within {} s", .0.as_secs())]
-    Late(Duration),
 }

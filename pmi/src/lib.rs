@@ -15,6 +15,7 @@ mod line;
 mod pmix;
 
 pub use error::PmiError;
+use std::thread;
 use std::time::Duration;
 
 /// The connection of this task to its server.
@@ -81,15 +82,14 @@ impl Server {
         }
     }
 
-    /// Waits until all tasks have called this. After a time limit, PMIx ends all tasks, this one
-    /// among them.
+    /// Waits until all tasks have called this.
     ///
     /// # Errors
-    /// [`PmiError::Unusable`]; [`PmiError::Late`] after the limit, with PMI-1.
-    pub fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+    /// [`PmiError::Unusable`].
+    pub fn fence(&mut self) -> Result<(), PmiError> {
         match &mut self.interface {
-            Interface::Line(client) => client.fence(limit),
-            Interface::Pmix(client) => client.fence(limit),
+            Interface::Line(client) => client.fence(),
+            Interface::Pmix(client) => client.fence(),
         }?;
         self.fences += 1;
         Ok(())
@@ -111,22 +111,21 @@ impl Server {
         }
     }
 
-    /// Takes leave: the end of this task is then no failure.
+    /// Waits until all tasks have called this, and takes leave: the end of this task is then no
+    /// failure. After the limit the process ends with this status: a task that has died does not
+    /// come, and no server says so.
     ///
     /// # Errors
     /// [`PmiError::Unusable`].
-    pub fn finish(self) -> Result<(), PmiError> {
+    pub fn leave(mut self, limit: Duration, status: u8) -> Result<(), PmiError> {
+        thread::spawn(move || {
+            thread::sleep(limit);
+            std::process::exit(status.into());
+        });
+        self.fence()?;
         match self.interface {
             Interface::Line(client) => client.finish(),
             Interface::Pmix(client) => client.finish(),
-        }
-    }
-
-    /// Asks the server to end all tasks.
-    pub fn abort(mut self, status: u8) {
-        match &mut self.interface {
-            Interface::Line(client) => client.abort(status),
-            Interface::Pmix(client) => client.abort(status),
         }
     }
 }

@@ -7,13 +7,11 @@
 )]
 
 use crate::error::PmiError;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use std::env;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{BorrowedFd, FromRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 const DESCRIPTOR: &str = "PMI_FD";
 const RANK: &str = "PMI_RANK";
@@ -94,23 +92,14 @@ impl Client {
         Ok(client)
     }
 
-    fn say(&mut self, line: &str) -> Result<(), PmiError> {
-        self.socket
-            .write_all(format!("{line}\n").as_bytes())
-            .map_err(unusable)
-    }
-
-    /// The next answer, which has this name. `None`: it has not come until then.
-    fn hear(&mut self, name: &str, until: Option<Instant>) -> Result<Option<String>, PmiError> {
+    /// The next answer, which has this name.
+    fn hear(&mut self, name: &str) -> Result<String, PmiError> {
         let end = loop {
             if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 break end;
             }
             if self.received.len() > LINE_BYTES_MAX {
                 return Err(unusable("an answer has no end"));
-            }
-            if until.is_some_and(|until| !self.is_readable(until)) {
-                return Ok(None);
             }
             let mut bytes = [0; 4096];
             match self.socket.read(&mut bytes) {
@@ -125,26 +114,18 @@ impl Client {
         let is_good = value_of(&line, "cmd") == Some(name)
             && matches!(value_of(&line, "rc"), None | Some("0"));
         match is_good {
-            true => Ok(Some(line)),
+            true => Ok(line),
             false => Err(unusable(format_args!(
                 "the server answered {line:?} instead of {name}"
             ))),
         }
     }
 
-    /// Whether bytes have come until then.
-    fn is_readable(&self, until: Instant) -> bool {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).ok();
-        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        let ready = rustix::io::retry_on_intr(|| poll(&mut polled, left.as_ref()));
-        !matches!(ready, Ok(0))
-    }
-
     fn ask(&mut self, line: &str, answer: &str) -> Result<String, PmiError> {
-        self.say(line)?;
-        let answer = self.hear(answer, None)?;
-        Ok(answer.unwrap_or_default())
+        self.socket
+            .write_all(format!("{line}\n").as_bytes())
+            .map_err(unusable)?;
+        self.hear(answer)
     }
 
     pub fn put(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
@@ -162,22 +143,12 @@ impl Client {
             .ok_or_else(|| unusable(format_args!("no value in {answer:?}")))
     }
 
-    pub fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
-        self.say("cmd=barrier_in")?;
-        let until = limit.map(|limit| Instant::now() + limit);
-        match self.hear("barrier_out", until)? {
-            Some(_) => Ok(()),
-            None => Err(PmiError::Late(limit.unwrap_or_default())),
-        }
+    pub fn fence(&mut self) -> Result<(), PmiError> {
+        self.ask("cmd=barrier_in", "barrier_out").map(drop)
     }
 
     pub fn finish(mut self) -> Result<(), PmiError> {
         self.ask("cmd=finalize", "finalize_ack").map(drop)
-    }
-
-    pub fn abort(&mut self, status: u8) {
-        // Nothing more can be done if the server is gone.
-        let _ = self.say(&format!("cmd=abort exitcode={status}"));
     }
 }
 
@@ -227,7 +198,7 @@ mod tests {
             "cmd=finalize_ack rc=0\n",
         ]);
         client.put("host", "n1").unwrap();
-        client.fence(None).unwrap();
+        client.fence().unwrap();
         assert_eq!(client.get(0, "host").unwrap(), "a/b=c");
         client.finish().unwrap();
         let asked = [
@@ -255,14 +226,5 @@ mod tests {
         server.join().unwrap();
         let error = client.get(0, "host").unwrap_err().to_string();
         assert!(error.starts_with("PMI-1: "), "{error}");
-    }
-
-    #[test]
-    fn a_fence_has_a_limit() {
-        let (socket, _server) = UnixStream::pair().unwrap();
-        let (client, _) = with_answers(&[]);
-        let mut client = Client { socket, ..client };
-        let late = client.fence(Some(Duration::from_millis(1)));
-        assert!(matches!(late, Err(PmiError::Late(_))), "{late:?}");
     }
 }

@@ -11,9 +11,7 @@ use core::mem::ManuallyDrop;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::env;
 use std::ffi::CString;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
-use std::{ptr, thread};
+use std::ptr;
 
 /// The names of the library's files, the usual one first.
 const FILES: [&str; 2] = ["libpmix.so.2", "libpmix.so"];
@@ -79,7 +77,6 @@ type Get = unsafe extern "C" fn(
     *mut *mut Value,
 ) -> Status;
 type Finalize = unsafe extern "C" fn(*const Attribute, usize) -> Status;
-type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Task, usize) -> Status;
 type ErrorString = unsafe extern "C" fn(Status) -> *const c_char;
 
 #[derive(Debug)]
@@ -261,8 +258,7 @@ impl Client {
         })
     }
 
-    /// After the limit all tasks are ended, this one among them.
-    pub fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+    pub fn fence(&mut self) -> Result<(), PmiError> {
         let all = Task {
             rank: RANK_WILDCARD,
             ..self.task
@@ -272,24 +268,8 @@ impl Client {
         let collects = Attribute::new(c"pmix.collect", BOOL, data);
         // SAFETY: the type is the one of the standard.
         let fence = unsafe { self.find::<Fence>(c"PMIx_Fence") }?;
-        // Not every server knows the attribute for a time limit.
-        let (passed, has_passed) = mpsc::channel::<()>();
-        let status = thread::scope(|scope| {
-            if let Some(limit) = limit {
-                let client = &*self;
-                scope.spawn(move || {
-                    if let Err(RecvTimeoutError::Timeout) = has_passed.recv_timeout(limit) {
-                        eprintln!("refrain: {}", PmiError::Late(limit));
-                        client.abort(1);
-                        std::process::exit(1);
-                    }
-                });
-            }
-            // SAFETY: the pointers are of things that outlive the call.
-            let status = unsafe { fence(&raw const all, 1, &raw const collects, 1) };
-            drop(passed);
-            status
-        });
+        // SAFETY: the pointers are of things that outlive the call.
+        let status = unsafe { fence(&raw const all, 1, &raw const collects, 1) };
         self.check("PMIx_Fence", status)
     }
 
@@ -299,21 +279,6 @@ impl Client {
         // SAFETY: there are no attributes.
         let status = unsafe { finalize(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
-    }
-
-    pub fn abort(&self, status: u8) {
-        // SAFETY: the type is the one of the standard.
-        if let Ok(abort) = unsafe { self.find::<Abort>(c"PMIx_Abort") } {
-            // SAFETY: the text lives as long as the program; no list stands for all tasks.
-            let _ = unsafe {
-                abort(
-                    status.into(),
-                    c"refrain ends the job".as_ptr(),
-                    ptr::null_mut(),
-                    0,
-                )
-            };
-        }
     }
 }
 

@@ -95,6 +95,14 @@ pub struct Placement {
     /// Path of refrain on the other hosts [default: its path here].
     #[arg(long, value_name = "FILE")]
     pub remote_refrain: Option<PathBuf>,
+    /// Number of hosts, the last of the allocation or list, that get no ranks at the start but take
+    /// those of a lost host.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub spare_nodes: usize,
+    /// Seconds without an answer after which a host counts as lost; its ranks stop there before they
+    /// start on another host. Without restarts a host is lost with its connection [default: 15].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::milliseconds)]
+    pub host_lease: Option<u64>,
     /// Do not pin ranks to cores [default: pinned if there is a core for each].
     #[arg(long)]
     pub no_pin: bool,

@@ -2,8 +2,9 @@
 
 use super::arguments::{Arguments, Launcher};
 use miette::{IntoDiagnostic as _, miette};
-use refrain_launch::{Allocation, HostsSpec};
+use refrain_launch::{Allocation, HostSlots, HostsSpec, without_spares};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// The words of the remote shell command; empty: ssh.
 fn ssh(given: Option<String>) -> Vec<OsString> {
@@ -50,9 +51,19 @@ pub fn ranks(arguments: &Arguments) -> miette::Result<u32> {
     }
 }
 
-/// Number of tasks of the allocation. `None`: the job uses none.
+fn slots(hosts: &[HostSlots]) -> u32 {
+    let slots = hosts.iter().map(|host| host.slots);
+    slots.fold(0, u32::saturating_add)
+}
+
+/// Number of tasks on the nodes of the allocation that are not spare. `None`: the job uses none.
 pub fn tasks(arguments: &Arguments) -> miette::Result<Option<u32>> {
-    Ok(allocation(arguments)?.map(|allocation| allocation.tasks()))
+    let Some(allocation) = allocation(arguments)? else {
+        return Ok(None);
+    };
+    let spares = arguments.placement.spare_nodes;
+    let nodes = without_spares(&allocation.nodes, spares).into_diagnostic()?;
+    Ok(Some(slots(nodes)))
 }
 
 /// The hosts of a job of `ranks` ranks.
@@ -60,24 +71,51 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
     let placement = &arguments.placement;
     let named = arguments.host.as_ref().or(arguments.hostfile.as_ref());
     let allocation = allocation(arguments)?;
-    if let Some(given) = &allocation
-        && given.tasks() < ranks
-    {
+    let spares = placement.spare_nodes;
+    if let Some(given) = &allocation {
+        let nodes = without_spares(&given.nodes, spares).into_diagnostic()?;
+        let tasks = slots(nodes);
+        if tasks < ranks {
+            let beside = match spares {
+                0 => String::new(),
+                spares => format!(" beside {spares} spare ones"),
+            };
+            return Err(miette!(
+                "{ranks} ranks are asked for, and Slurm's job {} has {} nodes with {tasks} tasks together{beside}: give sbatch or salloc a larger --ntasks, or a smaller -n here; --launcher local runs all on this host",
+                given.job,
+                nodes.len(),
+            ));
+        }
+    }
+    let by_srun = allocation.is_some();
+    let hosts = match allocation {
+        Some(allocation) => allocation.nodes,
+        None => named.map_or_else(Vec::new, |hosts| hosts.0.clone()),
+    };
+    let lease = lease(arguments)?;
+    if spares > 0 && hosts.is_empty() {
         return Err(miette!(
-            "{ranks} ranks are asked for, and Slurm's job {} has {} nodes with {} tasks together: give sbatch or salloc a larger --ntasks, or a smaller -n here; --launcher local runs all on this host",
-            given.job,
-            given.nodes.len(),
-            given.tasks()
+            "--spare-nodes {spares}: the job runs on this host alone: name hosts with --host or --hostfile, or use a Slurm allocation"
         ));
     }
     Ok(HostsSpec {
-        by_srun: allocation.is_some(),
         tasks: None,
-        hosts: match allocation {
-            Some(allocation) => allocation.nodes,
-            None => named.map_or_else(Vec::new, |hosts| hosts.0.clone()),
-        },
+        by_srun,
+        hosts,
+        spares,
+        lease,
         ssh: ssh(placement.ssh.clone()),
         refrain: placement.remote_refrain.clone(),
     })
+}
+
+/// The time for which a host may be silent.
+pub fn lease(arguments: &Arguments) -> miette::Result<Option<Duration>> {
+    match arguments.placement.host_lease {
+        Some(lease @ ..1000) => Err(miette!(
+            "--host-lease {}: ranks would be stopped by every delay: use 1 or more",
+            lease as f64 / 1000.0
+        )),
+        lease => Ok(lease.map(Duration::from_millis)),
+    }
 }

@@ -1,6 +1,6 @@
 //! A program for the tests of survival: ranks 0 and 1 exchange messages in rounds, and either
 //! print a line in each round, or diverge in a later life. Or all ranks exchange messages, and do
-//! their work after the last fence.
+//! their work after the last fence, or wait in the middle for the test.
 
 use refrain::collective::{InPlace, Operator, allreduce};
 use refrain::{Error, World, from, from_any, to};
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let ended = World::init().and_then(|world| match argument(0) {
         Some("print") => print(world, argument(1).map_or(0, number)),
         Some("behind") => behind(world, &arguments[1..]),
+        Some("hold") => hold(world, &arguments[1..]),
         Some("stray") => stray(world, argument(1).expect("how")),
         other => panic!("no program {other:?}"),
     });
@@ -144,6 +145,52 @@ fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// All ranks exchange messages in rounds, and print a sum. `FOLDER RANKS [EVERY]`: in each life the ranks
+/// in `RANKS` write their process ids to the file `holds-RANK-LIFE` in the middle, and wait for the
+/// file `go-LIFE`. `EVERY`: rounds between two checkpoints.
+fn hold(mut world: World, arguments: &[String]) -> Result<(), Error> {
+    let folder = Path::new(&arguments[0]);
+    let (own, size, life) = (world.rank().0, world.size(), world.incarnation().0);
+    let mut holders = arguments[1].split(',');
+    let holds = holders.any(|rank| number(rank) == u64::from(own));
+    let every = arguments.get(2).map_or(0, |it| number(it));
+    let (mut begin, mut sum) = (0, 0_u64);
+    if let Some(mut restored) = world.restored()? {
+        (begin, sum) = restored.value(ROUND)?;
+    }
+    for round in begin..ROUNDS {
+        if holds && round == ROUNDS / 2 {
+            let (part, whole) = (
+                folder.join(format!("part-{own}")),
+                folder.join(format!("holds-{own}-{life}")),
+            );
+            std::fs::write(&part, std::process::id().to_string()).expect("a file");
+            std::fs::rename(part, whole).expect("a file");
+            while !folder.join(format!("go-{life}")).exists() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        let others = || (0..size).filter(|rank| *rank != own);
+        for rank in others() {
+            world.send(&(sum + u64::from(own)).to_le_bytes(), to(rank))?;
+        }
+        let mut received = 0;
+        for _ in others() {
+            let mut bytes = [0; 8];
+            world.recv(&mut bytes, from_any())?;
+            received += u64::from_le_bytes(bytes);
+        }
+        sum = (sum * 3 + received) % (1 << 40);
+        // Messages of the next round come from the same ranks.
+        world.barrier()?;
+        if every > 0 && (round + 1).is_multiple_of(every) {
+            world.checkpoint(|image| image.protect_value(ROUND, &(round + 1, sum)))?;
+        }
+    }
+    println!("rank {own} has {sum}");
+    world.finalize()
 }
 
 /// Waits until the process with the id in the file has ended; it is not reaped.

@@ -20,6 +20,7 @@ mod launched;
 mod libfabric;
 mod log;
 mod lost_events;
+mod lost_hosts;
 mod monitor;
 mod mpiexec;
 mod output;

@@ -12,12 +12,14 @@
 //! | `service` | the loop |
 //! | `input` | the standard input of a rank |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
+//! | `watch` | stops the ranks while the agent has no lease |
 //!
 //! Docs: `docs/guide/hosts.md`.
 
 mod input;
 mod ranks;
 mod service;
+mod watch;
 
 pub use service::AgentError;
 

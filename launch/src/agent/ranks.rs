@@ -1,6 +1,7 @@
 //! The ranks of one host, and the memory that ranks share by descriptors.
 
 use super::input::Input;
+use super::watch::Watch;
 use crate::child::RankChild;
 use crate::hosts::message::{FromAgent, Life, OUTPUT_BYTES_MAX};
 use crate::link::Link;
@@ -179,7 +180,7 @@ impl AgentRank {
     }
 
     /// The messages and output that have arrived from the rank, and its end.
-    pub(super) fn look(&mut self, shared: &mut Shared) -> Vec<FromAgent> {
+    pub(super) fn look(&mut self, shared: &mut Shared, watch: Option<&Watch>) -> Vec<FromAgent> {
         self.is_ready = false;
         self.link.flush();
         let mut words = Vec::new();
@@ -195,6 +196,10 @@ impl AgentRank {
         // The first message names the process behind a wrapper; the fence needs it.
         self.hear(shared, &mut words);
         let true_end = self.child.true_end(end);
+        if let Some(watch) = watch {
+            // Before the kernel may use its id again.
+            watch.remove(self.child.group());
+        }
         let unfenced = match true_end {
             End::Killed(_) => self.child.fence().err(),
             End::Exited(_) => None,

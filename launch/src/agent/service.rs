@@ -2,10 +2,12 @@
 
 use super::input::Input;
 use super::ranks::{AgentRank, Shared};
+use super::watch::Watch;
 use crate::error::LaunchError;
 use crate::hosts::invitation::{NotAnInvitation, PublishedError};
 use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
 use crate::leftovers;
+use crate::polling;
 use crate::spawn::HostPart;
 use crate::start::{self, Prepared};
 use refrain_job::JobError;
@@ -13,11 +15,12 @@ use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
 use refrain_wire::{Connection, WireError};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Error of an agent that cannot serve its job.
@@ -32,6 +35,9 @@ pub enum AgentError {
     /// stdin cannot be read.
     #[error("stdin cannot be read: {0}")]
     Input(#[from] io::Error),
+    /// The lease of the host cannot be watched.
+    #[error("the clock of the lease cannot be used: {0}")]
+    Lease(io::Error),
     /// The launcher cannot be reached.
     #[error("the launcher cannot be reached from this host: {0}")]
     Unreachable(String),
@@ -43,13 +49,20 @@ pub enum AgentError {
 /// With more unsent bytes than this for the launcher, the agent reads nothing from ranks.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
 
+/// Time for the launcher's last message to arrive after the end of the standard input.
+const PARTING_MAX: Duration = Duration::from_secs(2);
+
 /// State of an agent.
 struct Agent {
+    /// Dropped first: ranks that are reaped must not be signalled. `None`: they need no lease.
+    watch: Option<Watch>,
     host: u32,
     ranks: Vec<AgentRank>,
     shared: Shared,
     /// `None` before the setup. Dropped after the ranks, which use the files that it removes.
     prepared: Option<Prepared>,
+    /// The launcher has said that the job is over.
+    is_over: bool,
     /// Dropped last: the launcher takes its end as the end of all ranks.
     wire: Connection,
 }
@@ -62,12 +75,16 @@ pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
         ranks: Vec::new(),
         shared: Shared::default(),
         prepared: None,
+        watch: None,
+        is_over: false,
     };
     // Messages that arrived with the handshake are already in the buffer.
     while agent.hear()? {
         agent.look_at_ranks()?;
+        agent.ask_lease()?;
         agent.wire.flush()?;
         if agent.wait()? {
+            agent.part();
             break;
         }
     }
@@ -78,10 +95,27 @@ impl Drop for Agent {
     fn drop(&mut self) {
         // All are killed before the first is waited for.
         self.ranks.iter().for_each(|rank| rank.child().kill_group());
+        if let Some(prepared) = &mut self.prepared
+            && !self.is_over
+            && self.watch.is_some()
+        {
+            // The ranks may continue on another host.
+            prepared.checkpoints.leave();
+        }
     }
 }
 
 impl Agent {
+    /// The standard input is closed: waits for the launcher's last message, which takes another way,
+    /// or for the end of the connection.
+    fn part(&mut self) {
+        let give_up_at = Instant::now() + PARTING_MAX;
+        let left = || give_up_at.saturating_duration_since(Instant::now());
+        while matches!(self.hear(), Ok(true))
+            && polling::is_ready_within(&self.wire, PollFlags::IN, left())
+        {}
+    }
+
     /// Sleeps until a descriptor is ready. `true`: the standard input is closed, the launcher is
     /// gone.
     fn wait(&mut self) -> Result<bool, AgentError> {
@@ -99,7 +133,9 @@ impl Agent {
                 }
             }
         }
-        match poll(&mut polled, None) {
+        let next_request = self.watch.as_ref().and_then(Watch::next_request);
+        let timeout = next_request.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WireError::from(error).into()),
         }
@@ -159,7 +195,15 @@ impl Agent {
                         input.give(&bytes);
                     }
                 }
-                ToAgent::End => return Ok(false),
+                ToAgent::Lease => {
+                    if let Some(watch) = &self.watch {
+                        watch.granted().map_err(AgentError::Lease)?;
+                    }
+                }
+                ToAgent::End => {
+                    self.is_over = true;
+                    return Ok(false);
+                }
             }
         }
         received?;
@@ -172,8 +216,19 @@ impl Agent {
             return;
         };
         if recipient != Recipient::Group || !rank.has_ended() {
-            rank.child().signal(recipient, signal);
+            let signals = || rank.child().signal(recipient, signal);
+            match &self.watch {
+                Some(watch) if signal == Signal::CONT => watch.unless_stopped(signals),
+                _ => signals(),
+            }
         }
+    }
+
+    fn ask_lease(&mut self) -> Result<(), AgentError> {
+        if self.watch.as_ref().is_some_and(Watch::ask) {
+            self.wire.say(&FromAgent::AskLease)?;
+        }
+        Ok(())
     }
 
     fn look_at_ranks(&mut self) -> Result<(), AgentError> {
@@ -181,7 +236,7 @@ impl Agent {
             return Ok(());
         }
         for rank in self.ranks.iter_mut().filter(|rank| rank.is_ready) {
-            for word in rank.look(&mut self.shared) {
+            for word in rank.look(&mut self.shared, self.watch.as_ref()) {
                 self.wire.say(&word)?;
                 if let (FromAgent::Heard { message, .. }, Some(prepared)) =
                     (&word, &mut self.prepared)
@@ -211,8 +266,13 @@ impl Agent {
             piped: true,
             descriptors: Vec::new(),
         };
+        let lease = part.setup.lease;
         let answer = match start::prepare(part) {
             Ok(prepared) => {
+                self.watch = lease
+                    .map(Watch::begin)
+                    .transpose()
+                    .map_err(AgentError::Lease)?;
                 let prepared = self.prepared.insert(prepared);
                 FromAgent::Ready {
                     config: prepared.starter.part.setup.config.clone(),
@@ -247,6 +307,9 @@ impl Agent {
                 let process = started.child().id();
                 // The earlier life was fenced and is gone.
                 self.ranks.retain(|other| other.life.0 != rank);
+                if let Some(watch) = &self.watch {
+                    watch.add(started.child().group());
+                }
                 self.ranks.push(started);
                 FromAgent::Started { life, process }
             }

@@ -192,6 +192,7 @@ mod tests {
             environment: Vec::new(),
             folder: None,
             pin: false,
+            lease: None,
             config: Box::default(),
         };
         check_setup(&setup(100_000)).expect("it fits");

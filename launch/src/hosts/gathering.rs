@@ -1,11 +1,13 @@
-//! Starts the agents of a job, and waits until all have connected and are ready.
+//! Starts agents, and waits until all of them have connected and are ready.
 
-use super::agent_process::{AgentProcess, check_setup};
+use super::Host;
+use super::agent_process::AgentProcess;
 use super::far::AgentHandle;
 use super::invitation::{Invitation, LOCAL_NAME};
-use super::listing::{self, HostsSpec};
+use super::lease::Grant;
+use super::listing::{HostsSpec, Tasks};
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
-use super::{Host, Hosts};
+use crate::boot_clock::since_boot;
 use crate::error::LaunchError;
 use crate::same_memory::report_differing_addresses;
 use crate::service_process::ServiceProcess;
@@ -15,166 +17,168 @@ use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, Door, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
 /// Time for agents to connect and to be ready.
 const READY_MAX: Duration = Duration::from_secs(60);
+
+/// Where an agent is started, and for which ranks.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    /// Index of the host in the list of hosts.
+    pub place: usize,
+    /// Number of the host on which the job began with these ranks.
+    pub number: u32,
+    /// The ranks.
+    pub ranks: Vec<u32>,
+}
+
 /// A host whose agent is not ready.
+#[derive(Debug)]
 struct Waiting {
     name: String,
-    ranks: Vec<u32>,
-    /// Number of the host in the list of hosts.
-    number: u32,
+    placed: Placed,
     agent_process: AgentProcess,
     wire: Option<Connection>,
     ready: Option<(Box<JobConfig>, u128)>,
 }
 
-/// All agents that are started but not ready. Dropping it ends them.
-struct Gathering<'a> {
+/// Agents that are started but not all ready. Dropping it ends them.
+#[derive(Debug)]
+pub(super) struct Gathering {
     setup: Setup,
-    /// Signals that may end the wait.
-    signals: Option<&'a mut Signals>,
     door: Door,
+    secret: Secret,
+    port: u16,
+    give_up_at: Instant,
     waiting: Vec<Waiting>,
     /// Authenticated connections whose hosts are not known yet.
     unnamed: Vec<Connection>,
 }
 
-/// Starts an agent on each host that has ranks; `setup` is sent to each with its own ranks filled
-/// in.
-///
-/// # Errors
-/// [`JobError::Config`] and [`LaunchError::Program`] when a host cannot be reached or its agent
-/// cannot start ranks, with the host; [`LaunchError::Interrupted`] when a signal that ends the job
-/// has arrived. No process is left running then.
-pub fn gather(
-    spec: &HostsSpec,
-    mut setup: Setup,
-    signals: Option<&mut Signals>,
-) -> Result<Hosts, LaunchError> {
-    let wrong = |error: listing::NotAHost| JobError::Config(error.to_string());
-    let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
-    setup.config.collectives.host_of_rank = of_rank.iter().map(|host| *host as u32).collect();
-    check_setup(&setup)?;
-    let system = |error| JobError::control("listening for the agents of the job", error);
-    let secret = Secret::random().map_err(system)?;
-    let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
-    let mut gathering = Gathering {
-        setup,
-        signals,
-        door,
-        waiting: Vec::new(),
-        unnamed: Vec::new(),
-    };
-    let addresses = addresses_of_this_host();
-    for (number, host) in spec.hosts.iter().enumerate() {
-        let ranks = (0..gathering.setup.size).filter(|rank| of_rank[*rank as usize] == number);
-        let ranks: Vec<u32> = ranks.collect();
-        if ranks.is_empty() {
-            continue;
-        }
-        let invitation = Invitation {
-            job: gathering.setup.job,
-            host: number as u32,
-            secret: secret.clone(),
-            port,
-            addresses: addresses.clone(),
-        };
-        let agent_process = match &spec.tasks {
-            Some(_) if host.name != LOCAL_NAME => AgentProcess::started_by_others(),
-            _ => AgentProcess::start(spec, &host.name, &invitation)?,
-        };
-        gathering.waiting.push(Waiting {
-            name: host.name.clone(),
-            ranks,
-            number: number as u32,
-            agent_process,
-            wire: None,
-            ready: None,
-        });
-    }
-    if let Some(tasks) = &spec.tasks {
-        Invitation {
-            job: gathering.setup.job,
-            host: 0,
+impl Gathering {
+    /// Starts these agents; `setup` is sent to each with its own ranks filled in.
+    ///
+    /// # Errors
+    /// [`JobError::Config`] and [`LaunchError::Program`] when an agent cannot be started. No process
+    /// is left running then.
+    pub(super) fn start(
+        spec: &HostsSpec,
+        setup: Setup,
+        placed: Vec<Placed>,
+    ) -> Result<Self, LaunchError> {
+        let system = |error| JobError::control("listening for the agents of the job", error);
+        let secret = Secret::random().map_err(system)?;
+        let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
+        let mut gathering = Self {
+            setup,
+            door,
             secret,
             port,
-            addresses,
-        }
-        .publish(tasks)?;
-    }
-    gathering.wait(Instant::now() + READY_MAX)?;
-    gathering.finish()
-}
-
-/// Agents on one machine (containers, network namespaces) do not see each other's ranks: each
-/// agent is informed of the number of ranks that use the same cores.
-fn share_cores(hosts: &mut [Host], boots: &[u128]) {
-    let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
-    let own: Vec<u32> = hosts.iter().map(|host| host.config.ranks_on_host).collect();
-    for (number, host) in hosts.iter_mut().enumerate() {
-        let shares = |other: &usize| {
-            let meet = cores[*other]
-                .iter()
-                .any(|core| cores[number].contains(core));
-            boots[*other] == boots[number] && (meet || *other == number)
+            give_up_at: Instant::now() + READY_MAX,
+            waiting: Vec::new(),
+            unnamed: Vec::new(),
         };
-        let ranks = (0..own.len()).filter(shares).map(|other| own[other]).sum();
-        if ranks > own[number] {
-            host.config.ranks_on_host = ranks;
-            host.agent.push(ToAgent::Unpin);
+        let addresses = addresses_of_this_host();
+        for placed in placed {
+            let name = spec.hosts[placed.place].name.clone();
+            let invitation = Invitation {
+                job: gathering.setup.job,
+                host: placed.number,
+                secret: gathering.secret.clone(),
+                port: gathering.port,
+                addresses: addresses.clone(),
+            };
+            gathering.waiting.push(Waiting {
+                agent_process: match &spec.tasks {
+                    Some(_) if name != LOCAL_NAME => AgentProcess::started_by_others(),
+                    _ => AgentProcess::start(spec, &name, &invitation)?,
+                },
+                name,
+                placed,
+                wire: None,
+                ready: None,
+            });
         }
+        Ok(gathering)
     }
-}
 
-impl Gathering<'_> {
+    /// Gives tasks that others have started what they need to become the agents.
+    ///
+    /// # Errors
+    /// Of the tasks' server.
+    pub(super) fn publish(&self, tasks: &Tasks) -> Result<(), JobError> {
+        let invitation = Invitation {
+            job: self.setup.job,
+            host: 0,
+            secret: self.secret.clone(),
+            port: self.port,
+            addresses: addresses_of_this_host(),
+        };
+        invitation.publish(tasks)
+    }
+
     /// Serves the agents until all are ready.
-    fn wait(&mut self, until: Instant) -> Result<(), LaunchError> {
-        while self.waiting.iter().any(|waiting| waiting.ready.is_none()) {
-            let now = Instant::now();
-            if now >= until {
-                return Err(self.late());
+    ///
+    /// # Errors
+    /// As [`step`](Self::step), and [`LaunchError::Interrupted`] when a signal that ends the job has
+    /// arrived.
+    pub(super) fn wait(&mut self, mut signals: Option<&mut Signals>) -> Result<(), LaunchError> {
+        while !self.step()? {
+            let mut polled: Vec<PollFd<'_>> = self
+                .interests()
+                .map(|(descriptor, events)| PollFd::from_borrowed_fd(descriptor, events))
+                .collect();
+            if let Some(signals) = &signals {
+                let signals = signals.descriptor();
+                polled.push(PollFd::from_borrowed_fd(signals, PollFlags::IN));
             }
-            let wake_at = self.door.deadline().map_or(until, |at| at.min(until));
-            self.poll(wake_at.saturating_duration_since(now));
-            if let Some(signals) = &mut self.signals {
+            let longest = self.wake_at().saturating_duration_since(Instant::now());
+            // If the poll fails, the calls that follow return the error.
+            let _ = poll(&mut polled, Timespec::try_from(longest).ok().as_ref());
+            if let Some(signals) = &mut signals {
                 signals.look()?;
-            }
-            // An agent whose connection was closed may connect again.
-            self.unnamed.extend(self.door.step(Instant::now()));
-            self.learn_names();
-            for waiting in &mut self.waiting {
-                waiting.serve()?;
             }
         }
         Ok(())
     }
 
-    fn poll(&self, longest: Duration) {
-        let mut polled = vec![PollFd::new(&self.door, PollFlags::IN)];
-        if let Some(signals) = &self.signals {
-            let signals = signals.descriptor();
-            polled.push(PollFd::from_borrowed_fd(signals, PollFlags::IN));
+    /// Serves the agents, without waiting. `true`: all are ready.
+    ///
+    /// # Errors
+    /// [`JobError::Config`] and [`LaunchError::Program`] when a host cannot be reached or its agent
+    /// cannot start ranks, with the host.
+    pub(super) fn step(&mut self) -> Result<bool, LaunchError> {
+        // An agent whose connection was closed may connect again.
+        self.unnamed.extend(self.door.step(Instant::now()));
+        self.learn_names();
+        for waiting in &mut self.waiting {
+            waiting.serve()?;
         }
-        let named = self
-            .waiting
-            .iter()
-            .filter_map(|waiting| waiting.wire.as_ref());
-        for wire in self.unnamed.iter().chain(named) {
-            polled.push(PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()));
+        let are_ready = self.waiting.iter().all(|waiting| waiting.ready.is_some());
+        if !are_ready && Instant::now() >= self.give_up_at {
+            return Err(self.late());
         }
-        for waiting in &self.waiting {
-            if let Some(process) = &waiting.agent_process.process {
-                let ended = process.end_descriptor();
-                polled.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
-            }
-        }
-        let longest = Timespec::try_from(longest).ok();
-        // If the poll fails, the calls that follow return the error.
-        let _ = poll(&mut polled, longest.as_ref());
+        Ok(are_ready)
+    }
+
+    /// When to step even if no descriptor is ready.
+    pub(super) fn wake_at(&self) -> Instant {
+        let deadline = self.door.deadline();
+        deadline.map_or(self.give_up_at, |at| at.min(self.give_up_at))
+    }
+
+    /// The descriptors to poll.
+    pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let named = self.waiting.iter().filter_map(|it| it.wire.as_ref());
+        let wires = self.unnamed.iter().chain(named);
+        let processes = self.waiting.iter().map(|it| &it.agent_process.process);
+        let ends = processes.flatten().map(ServiceProcess::end_descriptor);
+        std::iter::once((self.door.as_fd(), PollFlags::IN))
+            .chain(wires.map(|wire| (wire.as_fd(), wire.interest())))
+            .chain(ends.map(|end| (end, PollFlags::IN)))
     }
 
     /// Reads from new connections which host their agents are on.
@@ -184,11 +188,11 @@ impl Gathering<'_> {
             match wire.next_message() {
                 Ok(Some(FromAgent::Hello(host))) => {
                     let mut waiting = self.waiting.iter_mut();
-                    let Some(waiting) = waiting.find(|waiting| waiting.number == host) else {
+                    let Some(waiting) = waiting.find(|it| it.placed.number == host) else {
                         continue;
                     };
                     let setup = ToAgent::Setup(Box::new(Setup {
-                        ranks: waiting.ranks.clone(),
+                        ranks: waiting.placed.ranks.clone(),
                         ..self.setup.clone()
                     }));
                     // If an agent connects twice, its last connection is used.
@@ -221,32 +225,37 @@ impl Gathering<'_> {
         .into()
     }
 
-    /// The hosts; all are ready.
-    fn finish(mut self) -> Result<Hosts, LaunchError> {
-        let (mut hosts, mut boots) = (Vec::new(), Vec::new());
-        let mut of_rank = vec![0; self.setup.size as usize];
+    /// The hosts; all are ready. Each has its first lease, if the job has leases.
+    ///
+    /// # Errors
+    /// An agent was lost meanwhile.
+    pub(super) fn finish(mut self) -> Result<Vec<Host>, LaunchError> {
+        let mut hosts = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
             let (Some(wire), Some((config, boot))) = (waiting.wire, waiting.ready) else {
-                return Err(JobError::Config("an agent was lost at the start".into()).into());
+                let lost = format!("host {}: the agent was lost at the start", waiting.name);
+                return Err(JobError::Config(lost).into());
             };
             let launcher = wire.own_address();
             let launcher: IpAddr = launcher.map_err(|error| JobError::Config(error.to_string()))?;
-            for rank in &waiting.ranks {
-                of_rank[*rank as usize] = hosts.len();
+            let lease = self.setup.lease;
+            let agent = AgentHandle::default();
+            if lease.is_some() {
+                agent.push(ToAgent::Lease);
             }
             hosts.push(Host {
                 name: waiting.name,
-                ranks: waiting.ranks,
-                agent: AgentHandle::default(),
+                placed: waiting.placed,
+                agent,
                 wire: Some(wire),
                 agent_process: waiting.agent_process,
                 config: *config,
                 launcher,
+                boot,
+                grant: lease.map(|length| Grant::first(length, since_boot())),
             });
-            boots.push(boot);
         }
-        share_cores(&mut hosts, &boots);
-        Ok(Hosts { hosts, of_rank })
+        Ok(hosts)
     }
 }
 
@@ -302,7 +311,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Gathering<'_> {
+impl Drop for Gathering {
     fn drop(&mut self) {
         self.unnamed.clear();
         let give_up_at = Instant::now() + super::END_MAX;

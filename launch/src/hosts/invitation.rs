@@ -52,7 +52,7 @@ pub struct Invitation {
 /// Of the tasks' server.
 pub fn dismiss(server: &mut Server) -> Result<(), PmiError> {
     server.put(KEY, NO_JOB)?;
-    server.fence(None)
+    server.fence()
 }
 
 /// Why there is no invitation among the values of tasks.
@@ -91,7 +91,7 @@ impl Invitation {
         }
         let value = self.to_line().trim_end().replace(' ', &BLANK.to_string());
         let mut server = tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let published = server.put(KEY, &value).and_then(|()| server.fence(None));
+        let published = server.put(KEY, &value).and_then(|()| server.fence());
         published.map_err(|error| JobError::Config(error.to_string()))
     }
 

@@ -8,6 +8,7 @@ use refrain_pmi::Server;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thiserror::Error;
 
 /// A host, and its number of ranks.
@@ -36,6 +37,48 @@ pub struct HostsSpec {
     pub ssh: Vec<OsString>,
     /// Path of `refrain` on the hosts. `None`: the path on this host.
     pub refrain: Option<PathBuf>,
+    /// The last hosts of the list, so many, get no ranks at the start; they take those of lost hosts.
+    pub spares: usize,
+    /// Time without an answer after which a host counts as lost, if ranks may be restarted.
+    pub lease: Option<Duration>,
+}
+
+impl HostsSpec {
+    /// The default of [`lease`](Self::lease).
+    pub const LEASE: Duration = Duration::from_secs(15);
+
+    /// The host of each rank at the start.
+    ///
+    /// # Errors
+    /// The hosts have too few slots, or all are spare.
+    pub fn place(&self, ranks: u32) -> Result<Vec<usize>, NotAHost> {
+        place(ranks, without_spares(&self.hosts, self.spares)?)
+    }
+}
+
+/// The hosts that get ranks at the start.
+///
+/// # Errors
+/// All hosts are spare, or a spare host also gets ranks.
+pub fn without_spares(hosts: &[HostSlots], spares: usize) -> Result<&[HostSlots], NotAHost> {
+    let begun = hosts.len().checked_sub(spares).filter(|left| *left > 0);
+    let begun = begun.ok_or_else(|| {
+        NotAHost(format!(
+            "--spare-nodes {spares}: the job has {}: it needs more hosts than spare ones",
+            count(hosts.len() as u64, "host")
+        ))
+    })?;
+    let (begun, spare) = hosts.split_at(begun);
+    match spare
+        .iter()
+        .find(|host| begun.iter().any(|it| it.name == host.name))
+    {
+        Some(both) => Err(NotAHost(format!(
+            "--spare-nodes {spares}: host {} is listed as one with ranks and as a spare one: list it once",
+            both.name
+        ))),
+        None => Ok(begun),
+    }
 }
 
 /// Why hosts cannot be used, and what to do.
@@ -137,7 +180,7 @@ fn as_ssh_has_it(name: &str) -> String {
 ///
 /// # Errors
 /// The hosts have too few slots.
-pub fn place(ranks: u32, hosts: &[HostSlots]) -> Result<Vec<usize>, NotAHost> {
+fn place(ranks: u32, hosts: &[HostSlots]) -> Result<Vec<usize>, NotAHost> {
     let first = |name: &str| hosts.iter().position(|host| host.name == name);
     let slots = hosts.iter().flat_map(|host| {
         let index = first(&host.name).into_iter();
@@ -220,6 +263,26 @@ mod tests {
         assert!(refusal("# no host\n").contains("names no host"));
         let absent = read_hostfile(&folder.path().join("absent")).unwrap_err();
         assert!(absent.to_string().contains("absent"), "{absent}");
+    }
+
+    #[test]
+    fn spare_hosts_get_no_ranks() {
+        let spec = |hosts: &[HostSlots], spares| HostsSpec {
+            hosts: hosts.to_vec(),
+            spares,
+            ..HostsSpec::default()
+        };
+        let hosts = [on("a", 1), on("b", 2), on("c", 1)];
+        assert_eq!(spec(&hosts, 1).place(3).unwrap(), [0, 1, 1]);
+        let refused = |spec: HostsSpec, ranks, words: &str| {
+            let error = spec.place(ranks).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        refused(spec(&hosts, 1), 4, "4 ranks do not fit on 2 hosts");
+        refused(spec(&hosts, 3), 1, "the job has 3 hosts");
+        refused(spec(&hosts, 4), 1, "--spare-nodes 4");
+        let twice = [on("a", 1), on("b", 1), on("a", 1)];
+        refused(spec(&twice, 1), 1, "host a is listed");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Messages between launcher and agents.
 
+use super::lease::LeaseLength;
 use crate::program::Program;
 use crate::sink::Stream;
 use crate::verdict::End;
@@ -56,6 +57,9 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// Pin each rank to a core, if there are enough cores.
     pub pin: bool,
+    /// Ranks run only while the agent has a lease of this length; `None`: they need none, since no
+    /// rank is restarted.
+    pub lease: Option<LeaseLength>,
     /// The job's settings, as given to the launcher.
     pub config: Box<JobConfig>,
 }
@@ -100,6 +104,8 @@ pub enum ToAgent {
         /// Number of bytes.
         bytes: u32,
     },
+    /// Grants a lease: the answer to [`FromAgent::Ready`] and to [`FromAgent::AskLease`]. FENCE-2
+    Lease,
     /// The job is over.
     End,
     /// The next bytes of a rank's standard input, when it has read all earlier ones; none: its
@@ -130,7 +136,7 @@ pub enum Refusal {
 pub enum FromAgent {
     /// The first message: number of the agent's host, from the invitation.
     Hello(u32),
-    /// The host is prepared.
+    /// The host is prepared. Also asks for the first lease.
     Ready {
         /// The settings of this host's ranks.
         config: Box<JobConfig>,
@@ -146,6 +152,8 @@ pub enum FromAgent {
         /// The reason, for people.
         reason: String,
     },
+    /// Asks for the next lease. Answered with [`ToAgent::Lease`].
+    AskLease,
     /// A life was started.
     Started {
         /// The life.

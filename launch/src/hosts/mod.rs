@@ -9,16 +9,22 @@
 //! | `slurm` | the nodes of a Slurm allocation; pure |
 //! | `message` | messages between launcher and agents; pure |
 //! | `agent_process` | starting the agent on one host, by ssh or srun |
-//! | `gathering` | starting all agents, and waiting until all have called |
+//! | `gathering` | starting agents, and waiting until all have called |
+//! | `beginning` | the agents with which a job begins |
+//! | `moving` | the ranks of a lost host start again on another one |
+//! | `lease` | how long the ranks of a host may run without word from the launcher; pure |
 //! | `far` | a rank's process on another host, as the launcher sees it |
 //! | `reports` | messages of agents while the job runs |
 
 mod agent_process;
+pub mod beginning;
 pub mod far;
-pub mod gathering;
+mod gathering;
 pub mod invitation;
+pub mod lease;
 pub mod listing;
 pub mod message;
+mod moving;
 mod reports;
 pub mod slurm;
 
@@ -27,7 +33,11 @@ use super::output::Output;
 use super::process::RankProcess;
 use agent_process::AgentProcess;
 use far::{AgentHandle, FarProcess};
-use message::ToAgent;
+use gathering::Placed;
+use lease::Grant;
+use listing::HostsSpec;
+use message::{Setup, ToAgent};
+use moving::Move;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, WireError};
@@ -43,7 +53,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct Host {
     name: String,
-    ranks: Vec<u32>,
+    placed: Placed,
     agent: AgentHandle,
     /// Connection to the agent; `None`: it is lost.
     wire: Option<Connection>,
@@ -52,6 +62,10 @@ struct Host {
     config: JobConfig,
     /// The launcher's address, as the agent's host reaches it.
     launcher: IpAddr,
+    /// Boot id of the host's kernel.
+    boot: u128,
+    /// The lease of the agent; `None`: the job has none.
+    grant: Option<Grant>,
 }
 
 /// The hosts of a job. Dropping it ends all their processes.
@@ -60,6 +74,15 @@ pub struct Hosts {
     hosts: Vec<Host>,
     /// Index of each rank's host in `hosts`.
     of_rank: Vec<usize>,
+    spec: HostsSpec,
+    /// The job as agents get it.
+    setup: Setup,
+    /// When to look for silent agents.
+    next_look: Instant,
+    /// Lost hosts whose ranks are to start again on other hosts.
+    moves: Vec<Move>,
+    /// Hosts that get no more ranks, by their index in the list of hosts.
+    lost_places: Vec<usize>,
 }
 
 impl Hosts {
@@ -71,13 +94,18 @@ impl Hosts {
         outputs: Vec<Output>,
     ) -> Result<RankProcess, String> {
         let host = &self.hosts[self.of_rank[rank as usize]];
-        if host.wire.is_none() {
+        if !self.has_agent(rank as usize) {
             return Err(format!("the agent on {} is not connected", host.name));
         }
         let life = (rank, incarnation);
         let process = FarProcess::start(&host.agent, life);
         let link = Link::far(host.agent.clone(), life);
         Ok(RankProcess::far(process, link, outputs))
+    }
+
+    /// Whether the agent of a rank's host is connected.
+    pub(super) fn has_agent(&self, rank: usize) -> bool {
+        self.hosts[self.of_rank[rank]].wire.is_some()
     }
 
     /// The agent of a rank's host.
@@ -163,7 +191,12 @@ impl Drop for Hosts {
         }
         // An agent whose connection is lost ends by itself.
         let _ = self.flush_until(give_up_at);
-        for host in &mut self.hosts {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            // A host that was lost, and whose ranks have moved, is not waited for.
+            let give_up_at = match self.of_rank.contains(&number) {
+                true => give_up_at,
+                false => Instant::now(),
+            };
             if let Some(process) = &mut host.agent_process.process {
                 process.end(give_up_at);
             }

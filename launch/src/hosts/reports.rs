@@ -155,6 +155,11 @@ impl Job {
                     self.say(line);
                 }
             }
+            FromAgent::AskLease => {
+                if let Some(hosts) = self.hosts() {
+                    hosts.grant(number);
+                }
+            }
             FromAgent::Hello(_) | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
                 self.lose_host(number, "it sent a message that belongs to the start");
             }
@@ -181,9 +186,17 @@ impl Job {
         }
     }
 
-    /// An agent is lost: its ranks end with it, which cannot be seen from here. The job ends: a
-    /// rank that may still run must not be replaced. FENCE-1
-    fn lose_host(&mut self, number: usize, why: &str) {
+    /// The ranks of a lost host count as ended.
+    pub(super) fn mark_ranks_ended(&mut self, number: usize) {
+        let Some(hosts) = self.hosts() else { return };
+        for rank in hosts.hosts[number].placed.ranks.clone() {
+            self.mark_ended(rank as usize);
+        }
+    }
+
+    /// An agent is lost: its ranks end with it, which cannot be seen from here. They start again on
+    /// another host when they run no more for sure; if they cannot, the job ends. FENCE-2
+    pub(super) fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
         let host = &mut hosts.hosts[number];
         if host.wire.take().is_none() {
@@ -192,18 +205,39 @@ impl Job {
         if let Some(process) = &mut host.agent_process.process {
             process.close_stdin();
         }
-        let (name, ranks) = (host.name.clone(), host.ranks.clone());
+        let (name, ranks) = (host.name.clone(), host.placed.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+        let lost = format!("host {name}: the connection to the agent is lost: {why}");
         let list = list.join(", ");
+        let is_over = |rank: &u32| {
+            let rank = *rank as usize;
+            let process = self.ranks.get(rank);
+            process.is_some_and(|it| it.end.is_some()) && !self.lives[rank].is_awaited()
+        };
+        if ranks.iter().all(is_over) {
+            return self.say(Some(format!("{lost}. Its ranks ({list}) had ended")));
+        }
+        let can_move = self.is_running()
+            && self.restarts_ranks()
+            && !self.past_last_fence
+            && self.unprotected_since.is_none();
+        let to = self.hosts().filter(|_| can_move);
+        if let Some(to) = to.and_then(|hosts| hosts.begin_move(number)) {
+            return self.say(Some(format!(
+                "{lost}. Its ranks ({list}) start again on {to} when they have ended for sure"
+            )));
+        }
+        let advice = match can_move {
+            true => ": no host is left; --spare-nodes keeps some",
+            false => "",
+        };
         self.fail(
             1,
             format!(
-                "host {name}: the connection to the agent is lost: {why}. Its ranks ({list}) are lost and cannot be restarted elsewhere"
+                "{lost}. Its ranks ({list}) are lost and cannot be restarted elsewhere{advice}"
             ),
         );
-        for rank in ranks {
-            self.mark_ended(rank as usize);
-        }
+        self.mark_ranks_ended(number);
     }
 
     /// Takes the output that agents have sent, as far as the sinks have room, and acknowledges it.

@@ -60,12 +60,6 @@ impl Allocation {
         let nodes = names.into_iter().zip(slots).map(host).collect();
         Ok(Some(Self { job, nodes }))
     }
-
-    /// Number of tasks on all nodes.
-    pub fn tasks(&self) -> u32 {
-        let tasks = self.nodes.iter().map(|node| node.slots);
-        tasks.fold(0, u32::saturating_add)
-    }
 }
 
 /// The names of a list such as `a[1-3,07],b`. `None`: it is not a list, or has too many names.
@@ -162,7 +156,7 @@ mod tests {
             ("login", 4),
         ];
         assert_eq!(nodes.collect::<Vec<_>>(), expected);
-        assert_eq!((found.job.as_str(), found.tasks()), ("7", 15));
+        assert_eq!(found.job, "7");
         variables.push(("SLURM_STEP_NUM_TASKS", "15"));
         let error = find(&variables).unwrap_err();
         assert!(error.contains("srun has started 15 launchers"), "{error}");

@@ -48,7 +48,7 @@ fn output_is_passed_on_before_the_mark_that_follows_it() {
         let mut frame = BytesMut::new();
         CONTROL.encode(&mark, &mut frame).expect("short");
         of_rank.write_all(&frame).expect("there is room");
-        let words = rank.look(&mut Shared::default());
+        let words = rank.look(&mut Shared::default(), None);
         let expected = ["out".to_owned(), "err".to_owned(), format!("{mark:?}")];
         assert_eq!(told(&words), expected);
     }

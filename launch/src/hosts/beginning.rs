@@ -1,0 +1,90 @@
+//! The agents with which a job begins: one on each host that has ranks.
+
+use super::agent_process::check_setup;
+use super::gathering::{Gathering, Placed};
+use super::invitation::LOCAL_NAME;
+use super::listing::HostsSpec;
+use super::message::{Setup, ToAgent};
+use super::{Host, Hosts};
+use crate::error::LaunchError;
+use crate::signals::Signals;
+use refrain_job::JobError;
+use std::time::Instant;
+
+/// Starts an agent on each host that has ranks; `setup` is sent to each with its own ranks filled
+/// in.
+///
+/// # Errors
+/// [`JobError::Config`] and [`LaunchError::Program`] when a host cannot be reached or its agent
+/// cannot start ranks, with the host; [`LaunchError::Interrupted`] when a signal that ends the job
+/// has arrived. No process is left running then.
+pub fn gather(
+    spec: &HostsSpec,
+    mut setup: Setup,
+    signals: Option<&mut Signals>,
+) -> Result<Hosts, LaunchError> {
+    let wrong = |error: super::listing::NotAHost| JobError::Config(error.to_string());
+    let place_of_rank = spec.place(setup.size).map_err(wrong)?;
+    let host_of_rank = place_of_rank.iter().map(|host| *host as u32);
+    setup.config.collectives.host_of_rank = host_of_rank.collect();
+    check_setup(&setup)?;
+    let placed = |place| {
+        let ranks = (0..setup.size).filter(|rank| place_of_rank[*rank as usize] == place);
+        let ranks: Vec<u32> = ranks.collect();
+        (!ranks.is_empty()).then_some(Placed {
+            place,
+            number: place as u32,
+            ranks,
+        })
+    };
+    let placed = (0..spec.hosts.len()).filter_map(placed).collect();
+    let mut gathering = Gathering::start(spec, setup.clone(), placed)?;
+    if let Some(tasks) = &spec.tasks {
+        gathering.publish(tasks)?;
+    }
+    gathering.wait(signals)?;
+    let mut hosts = gathering.finish()?;
+    share_cores(&mut hosts);
+    let mut of_rank = vec![0; setup.size as usize];
+    for (index, host) in hosts.iter().enumerate() {
+        for rank in &host.placed.ranks {
+            of_rank[*rank as usize] = index;
+        }
+    }
+    // Agents cannot be started on the hosts of tasks that others have started.
+    let is_closed = |place: &usize| spec.tasks.is_some() && spec.hosts[*place].name != LOCAL_NAME;
+    Ok(Hosts {
+        hosts,
+        of_rank,
+        spec: HostsSpec {
+            tasks: None,
+            ..spec.clone()
+        },
+        setup,
+        next_look: Instant::now(),
+        moves: Vec::new(),
+        lost_places: (0..spec.hosts.len()).filter(is_closed).collect(),
+    })
+}
+
+/// Agents on one machine (containers, network namespaces) do not see each other's ranks: each
+/// agent is informed of the number of ranks that use the same cores. Lost hosts do not count.
+pub(super) fn share_cores(hosts: &mut [Host]) {
+    let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
+    let own = |host: &Host| host.wire.as_ref().map_or(0, |_| host.placed.ranks.len());
+    let own: Vec<usize> = hosts.iter().map(own).collect();
+    let boots: Vec<u128> = hosts.iter().map(|host| host.boot).collect();
+    for (number, host) in hosts.iter_mut().enumerate() {
+        let shares = |other: &usize| {
+            let meet = cores[*other]
+                .iter()
+                .any(|core| cores[number].contains(core));
+            boots[*other] == boots[number] && (meet || *other == number)
+        };
+        let ranks: usize = (0..own.len()).filter(shares).map(|other| own[other]).sum();
+        if ranks > own[number] {
+            host.config.ranks_on_host = ranks as u32;
+            host.agent.push(ToAgent::Unpin);
+        }
+    }
+}
