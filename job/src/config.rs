@@ -213,6 +213,8 @@ pub struct JobConfig {
     /// `--log-memory`: maximum memory of one rank's payload log, in bytes. `None`: chosen from the
     /// machine.
     pub log_memory_bytes: Option<u64>,
+    /// Whether the launcher has chosen this size.
+    pub log_memory_is_default: bool,
     /// Touch all log memory at the start instead of when it is first used.
     pub log_prefault: bool,
     /// `--log-full`: what a rank does whose log is full, and that no checkpoint frees.
@@ -279,6 +281,7 @@ impl Default for JobConfig {
             fabric: "auto".into(),
             protocol: "none".into(),
             log_memory_bytes: None,
+            log_memory_is_default: false,
             log_prefault: false,
             log_full: LogFullPolicy::Stop,
             log_full_wait_ms: 10_000,

@@ -36,7 +36,7 @@ use refrain_job::JobError;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
-use refrain_job::machine::unix_ns;
+use refrain_job::machine::{available_memory_bytes, unix_ns};
 use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
 use refrain_logging::held::Losses;
 use refrain_logging::rounds::Rounds;
@@ -98,6 +98,12 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     config.ranks_on_host = ranks;
     config.cores_on_host = allowed.len().max(1) as u32;
     config.cores = allowed.iter().map(|core| *core as u32).collect();
+    if let Some(bytes) = config
+        .log_memory_bytes
+        .filter(|_| !config.log_memory_is_default)
+    {
+        check_log_memory(bytes, ranks)?;
+    }
     let mut same_addresses = SameAddresses::default();
     if restarts {
         let same_memory = config.recovery.same_memory;
@@ -107,8 +113,10 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
             same_addresses = SameAddresses::prepare(&setup.programs, ranks);
         }
         // The same in each incarnation: a later one has to hold the log of an earlier one.
-        let default_bytes = || refrain_job::machine::default_log_bytes(ranks);
-        config.log_memory_bytes.get_or_insert_with(default_bytes);
+        if config.log_memory_bytes.is_none() {
+            config.log_memory_is_default = true;
+            config.log_memory_bytes = Some(refrain_job::machine::default_log_bytes(ranks));
+        }
     }
     clocks::add(&mut part)?;
     let config = &mut *part.setup.config;
@@ -446,6 +454,18 @@ fn allowed_cores() -> Vec<usize> {
     (0..CpuSet::MAX_CPU)
         .filter(|core| allowed.is_set(*core))
         .collect()
+}
+
+/// Checks that the named log memory is there. Ranks do not: what is available changes while they
+/// start.
+fn check_log_memory(bytes: u64, ranks: u32) -> Result<(), JobError> {
+    let available = available_memory_bytes().unwrap_or(u64::MAX);
+    if bytes.saturating_mul(ranks.into()) <= available {
+        return Ok(());
+    }
+    Err(JobError::Config(format!(
+        "--log-memory: {ranks} ranks × {bytes} bytes are more than the {available} bytes of memory that are available: lower it"
+    )))
 }
 
 /// A number that differs between all jobs that run on a host at the same time.

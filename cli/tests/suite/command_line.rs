@@ -30,6 +30,14 @@ fn what_cannot_be_is_refused_with_what_can() {
             &["--log-memory", "more than"],
         ),
         (
+            "run -n 2 --log-memory 900T -- true",
+            &["--log-memory", "2 ranks", "are available"],
+        ),
+        (
+            "run -n 2 --protocol none --log-memory 900T -- true",
+            &["--log-memory", "2 ranks", "are available"],
+        ),
+        (
             "run -n 2 --fabric ofi: -- true",
             &["--fabric", "has no provider"],
         ),

@@ -3,9 +3,9 @@
 use super::Membership;
 use crate::Error;
 use refrain_job::config::JobConfig;
-use refrain_job::machine::{LOG_BYTES_MIN, available_memory_bytes, default_log_bytes};
+use refrain_job::machine::{LOG_BYTES_MIN, default_log_bytes};
 use refrain_logging::Member;
-use refrain_ring::{CHUNK_BYTES, Incarnation};
+use refrain_ring::CHUNK_BYTES;
 
 /// A channel's window when its log is reused: small enough for a second-level cache, large enough
 /// to let the receiver lag a little.
@@ -32,23 +32,12 @@ pub(super) fn log_size(
     membership: &Membership,
     member: Member,
 ) -> Result<LogSize, Error> {
-    let ranks = u64::from(config.ranks_on_host.max(1));
     let budget = config
         .log_memory_bytes
         .unwrap_or_else(|| default_log_bytes(config.ranks_on_host));
     if budget < LOG_BYTES_MIN {
         return Err(Error::Config(format!(
             "--log-memory {budget}: the minimum is {LOG_BYTES_MIN} bytes"
-        )));
-    }
-    // A later life replaces one that had the same amount; memory that is missing now is in use by
-    // other ranks.
-    let is_first = membership.incarnation == Incarnation(0);
-    let available = available_memory_bytes().filter(|_| is_first);
-    if let Some(available) = available.filter(|available| budget.saturating_mul(ranks) > *available)
-    {
-        return Err(Error::Config(format!(
-            "--log-memory: {ranks} ranks × {budget} bytes are more than the {available} bytes of memory that are available: lower it"
         )));
     }
     let peers = channels(config, membership);
