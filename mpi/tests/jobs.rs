@@ -151,6 +151,12 @@ fn a_report_of_other_bytes_names_the_call() {
     for (divergence, status, call) in [
         ("auto", 80, "(MPI_Send on halo, context"),
         ("stop", 1, "MPI_Send on halo failed"),
+        // The rank cannot continue, whatever the error handler.
+        (
+            "stop -initial-errhandler mpi_errors_return",
+            1,
+            "MPI_Send on halo failed",
+        ),
     ] {
         let options = format!("--protocol pessimist --kill 0@clock=30 --divergence {divergence}");
         let ended = program.job(2, &options, "");
