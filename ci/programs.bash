@@ -80,7 +80,7 @@ program graph500 graph500 'make -C src MPICC="$CC -fcommon" graph500_reference_b
 
 # Hydrodynamics in C++, a cube of ranks (github.com/LLNL/LULESH, 2.0.3, 3e01c40).
 program lulesh LULESH 'make CXX="$CXX -DUSE_MPI=1" CXXFLAGS="-O3 -I. -w" LDFLAGS=' \
-    './lulesh2.0 -s 20 -i 100' '^ +(Iteration count|Final Origin Energy|[A-Za-z]*Diff) .*' '' 8
+    './lulesh2.0 -s 16 -i 100' '^ +(Iteration count|Final Origin Energy|[A-Za-z]*Diff) .*' '' 8
 
 hpcc() {
     sed -e "s#^CC  .*#CC = $CC#" -e "s#^LINKER .*#LINKER = $CC#" -e 's#^LAlib.*#LAlib = -lblas -lgfortran -lm#' \
@@ -101,7 +101,7 @@ hpcg() {
     sed -e "s#^CXX  .*#CXX = $CXX#" -e 's#^HPCG_OPTS.*#HPCG_OPTS = -DHPCG_NO_OPENMP#' setup/Make.Linux_MPI >setup/Make.this
     make arch=this
 }
-program hpcg hpcg hpcg 'bin/xhpcg --nx=32 --ny=32 --nz=32 --rt=0' \
+program hpcg hpcg hpcg 'bin/xhpcg --nx=16 --ny=16 --nz=16 --rt=0' \
     '(Total number of [a-z]+ iterations|Scaled residual mean|Departure for [A-Za-z]+)=.*|HPCG result is VALID' 'HPCG-Benchmark*.txt'
 
 osu() { # FOLDER NAME COMMON: without configure, which would make its own files again
@@ -124,6 +124,6 @@ hypre() { # DRIVER
     (cd src && ./configure CC="$CC" CXX="$CXX" FC="$FC" --with-MPI --disable-fortran && make && make -C test "$1")
 }
 hypre_lines='^(Iterations|Final Relative Residual Norm) = .*'
-program hypre-ij hypre 'hypre ij' 'src/test/ij -n 60 60 60 -P 2 2 1 -solver 1' "$hypre_lines"
+program hypre-ij hypre 'hypre ij' 'src/test/ij -n 40 40 40 -P 2 2 1 -solver 1' "$hypre_lines"
 program hypre-struct hypre 'hypre struct' 'src/test/struct -n 40 40 40 -P 2 2 1 -solver 10' "$hypre_lines"
 program hypre-sstruct hypre 'hypre sstruct' 'src/test/sstruct -in src/test/TEST_sstruct/sstruct.in.default -r 3 3 3 -P 2 2 1 -solver 28' "$hypre_lines"
