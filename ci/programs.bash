@@ -84,8 +84,9 @@ program lulesh LULESH 'make CXX="$CXX -DUSE_MPI=1" CXXFLAGS="-O3 -I. -w" LDFLAGS
 
 hpcc() {
     sed -e "s#^CC  .*#CC = $CC#" -e "s#^LINKER .*#LINKER = $CC#" -e 's#^LAlib.*#LAlib = -lblas -lgfortran -lm#' \
-        -e 's#^HPL_OPTS.*#HPL_OPTS = -w -DMPI_Address=MPI_Get_address -DMPI_Type_struct=MPI_Type_create_struct#' \
-        hpl/setup/Make.macports_openmpi >hpl/Make.this
+        -e 's#^HPL_OPTS.*#HPL_OPTS = -w#' hpl/setup/Make.macports_openmpi >hpl/Make.this
+    # Open MPI has not the functions that MPI 3.0 removed.
+    sed -i -e 's#MPI_Address#MPI_Get_address#' -e 's#MPI_Type_struct#MPI_Type_create_struct#' hpl/src/comm/HPL_packL.c
     # The program appends to a file. What it appended before it was killed stays there; what it printed is printed once.
     sed -i -e 's#outFname\[13\] = "hpccoutf.txt"#outFname[12] = "/dev/stdout"#' src/io.c
     cp _hpccinf.txt hpccinf.txt
@@ -104,15 +105,15 @@ hpcg() {
 program hpcg hpcg hpcg 'bin/xhpcg --nx=16 --ny=16 --nz=16 --rt=0' \
     '(Total number of [a-z]+ iterations|Scaled residual mean|Departure for [A-Za-z]+)=.*|HPCG result is VALID' 'HPCG-Benchmark*.txt'
 
-osu() { # FOLDER NAME COMMON: without configure, which would make its own files again
-    "$CC" -O3 -w -DPACKAGE_VERSION='"5.3"' -DFIELD_WIDTH=18 -DFLOAT_PRECISION=2 "mpi/$1/$2.c" "mpi/$1/$3.c" -o "$2" -lm
+osu() { # FOLDER NAME [COMMON]: without configure, which would make its own files again
+    "$CC" -O3 -w -DPACKAGE_VERSION='"5.3"' -DFIELD_WIDTH=18 -DFLOAT_PRECISION=2 "-Impi/$1" "mpi/$1/$2.c" ${3:+"mpi/$1/$3.c"} -o "$2" -lm
 }
 # Latencies and rates of messages, in C (github.com/forresti/osu-micro-benchmarks, 5.3, 993f966). It does not look at
 # what it receives. osu_bw sends 16 GB by default, which all stay in the log: fewer iterations. Not the parts for one-sided
 # communication, and osu_latency_mt, which wants MPI_THREAD_MULTIPLE: the library has neither.
 osu_lines='^[0-9]+ '
 program osu-bw osu-micro-benchmarks 'osu pt2pt osu_bw osu_pt2pt' './osu_bw -i 3 -x 1' "$osu_lines" '' 2
-program osu-mbw-mr osu-micro-benchmarks 'osu pt2pt osu_mbw_mr osu_pt2pt' './osu_mbw_mr' "$osu_lines"
+program osu-mbw-mr osu-micro-benchmarks 'osu pt2pt osu_mbw_mr' './osu_mbw_mr -w 4' "$osu_lines"
 program osu-multi-lat osu-micro-benchmarks 'osu pt2pt osu_multi_lat osu_pt2pt' './osu_multi_lat -i 100' "$osu_lines"
 for part in alltoall allreduce reduce_scatter iallgather ialltoallw igatherv; do
     program "osu-$part" osu-micro-benchmarks "osu collective osu_$part osu_coll" "./osu_$part -i 20 -x 5" "$osu_lines" '' 5
