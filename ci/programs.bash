@@ -109,11 +109,11 @@ osu() { # FOLDER NAME [COMMON]: without configure, which would make its own file
     "$CC" -O3 -w -DPACKAGE_VERSION='"5.3"' -DFIELD_WIDTH=18 -DFLOAT_PRECISION=2 "-Impi/$1" "mpi/$1/$2.c" ${3:+"mpi/$1/$3.c"} -o "$2" -lm
 }
 # Latencies and rates of messages, in C (github.com/forresti/osu-micro-benchmarks, 5.3, 993f966). It does not look at
-# what it receives. osu_bw sends 16 GB by default, which all stay in the log: fewer iterations. Not the parts for one-sided
-# communication, and osu_latency_mt, which wants MPI_THREAD_MULTIPLE: the library has neither.
+# what it receives. osu_bw sends 16 GB by default, which all stay in the log: fewer iterations. osu_mbw_mr has no
+# option for that. Not the parts for one-sided communication, and osu_latency_mt, which wants MPI_THREAD_MULTIPLE: the
+# library has neither.
 osu_lines='^[0-9]+ '
 program osu-bw osu-micro-benchmarks 'osu pt2pt osu_bw osu_pt2pt' './osu_bw -i 3 -x 1' "$osu_lines" '' 2
-program osu-mbw-mr osu-micro-benchmarks 'osu pt2pt osu_mbw_mr' './osu_mbw_mr -w 4' "$osu_lines"
 program osu-multi-lat osu-micro-benchmarks 'osu pt2pt osu_multi_lat osu_pt2pt' './osu_multi_lat -i 100' "$osu_lines"
 for part in alltoall allreduce reduce_scatter iallgather ialltoallw igatherv; do
     program "osu-$part" osu-micro-benchmarks "osu collective osu_$part osu_coll" "./osu_$part -i 20 -x 5" "$osu_lines" '' 5
