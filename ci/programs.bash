@@ -122,7 +122,7 @@ done
 # Solvers of linear equations in C, of a structured and of an unstructured mesh: its own test drivers
 # (github.com/hypre-space/hypre, 3.1.0, 0854739).
 hypre() { # DRIVER
-    (cd src && ./configure CC="$CC" CXX="$CXX" FC="$FC" --with-MPI --disable-fortran && make && make -C test "$1")
+    (cd src && ./configure CC="$CC" CXX="$CXX" FC="$FC" --with-MPI --disable-fortran && make -j "$(nproc)" && make -C test "$1")
 }
 hypre_lines='^(Iterations|Final Relative Residual Norm) = .*'
 program hypre-ij hypre 'hypre ij' 'src/test/ij -n 40 40 40 -P 2 2 1 -solver 1' "$hypre_lines"
