@@ -2,12 +2,12 @@
 # The programs of ci/programs. Their sources are not in this tree; each line says where they
 # are from, and which version was tried.
 #
-#     program NAME FOLDER BUILD RUN SAME [FILE]
+#     program NAME FOLDER BUILD RUN SAME [FILE [RANKS]]
 #
 # FOLDER of the sources is copied for each MPI library, and BUILD is called there with the
-# library's compilers in $CC, $CXX and $FC. RUN is called in the copy, by 4 ranks. SAME is an
-# extended regular expression: what matches in the output (or in FILE) must be there, and be
-# the same in all runs.
+# library's compilers in $CC, $CXX and $FC. RUN is called in the copy, by 4 ranks, or RANKS. SAME
+# is an extended regular expression: what matches in the output (or in FILE, a pattern of names,
+# which are removed before each run) must be there, and be the same in all runs.
 
 # Numbers of one step of the NAS benchmarks, and their own verdict.
 npb_lines='^ +[0-9].*E[-+].*|(Checksum|L2 Norm|Zeta|Sums).*|Verification +=\s+SUCC'
@@ -77,3 +77,54 @@ program amg AMG 'make CC="$CC" INCLUDE_CFLAGS="-O2 -DHYPRE_NO_GLOBAL_PARTITION -
 # Breadth-first search by active messages from any source, in C (github.com/graph500/graph500, 3.0, f89d643).
 program graph500 graph500 'make -C src MPICC="$CC -fcommon" graph500_reference_bfs' \
     'src/graph500_reference_bfs 10' '^(SCALE|NBFS|[a-z]*_nedge).*'
+
+# Hydrodynamics in C++, a cube of ranks (github.com/LLNL/LULESH, 2.0.3, 3e01c40).
+program lulesh LULESH 'make CXX="$CXX -DUSE_MPI=1" CXXFLAGS="-O3 -I. -w" LDFLAGS=' \
+    './lulesh2.0 -s 16 -i 100' '^ +(Iteration count|Final Origin Energy|[A-Za-z]*Diff) .*' '' 8
+
+hpcc() {
+    sed -e "s#^CC  .*#CC = $CC#" -e "s#^LINKER .*#LINKER = $CC#" -e 's#^LAlib.*#LAlib = -lblas -lgfortran -lm#' \
+        -e 's#^HPL_OPTS.*#HPL_OPTS = -w#' hpl/setup/Make.macports_openmpi >hpl/Make.this
+    # Open MPI has not the functions that MPI 3.0 removed.
+    sed -i -e 's#MPI_Address#MPI_Get_address#' -e 's#MPI_Type_struct#MPI_Type_create_struct#' hpl/src/comm/HPL_packL.c
+    # The program appends to a file. What it appended before it was killed stays there; what it printed is printed once.
+    sed -i -e 's#outFname\[13\] = "hpccoutf.txt"#outFname[12] = "/dev/stdout"#' src/io.c
+    cp _hpccinf.txt hpccinf.txt
+    make arch=this
+}
+# HPL, PTRANS, RandomAccess, FFT and others in C (Debian's source package hpcc, 1.5.0, and libblas.a of libblas-dev,
+# for instance by LIBRARY_PATH).
+program hpcc hpcc hpcc ./hpcc \
+    '^([A-Za-z_]*(Errors|Success|maxErr|residual|_N)=.*|\|\|Ax-b.*|End of HPC.*)|PASSED'
+
+# Conjugate gradients with multigrid in C++ (github.com/hpcg-benchmark/hpcg, 3.1, 114602d).
+hpcg() {
+    sed -e "s#^CXX  .*#CXX = $CXX#" -e 's#^HPCG_OPTS.*#HPCG_OPTS = -DHPCG_NO_OPENMP#' setup/Make.Linux_MPI >setup/Make.this
+    make arch=this
+}
+program hpcg hpcg hpcg 'bin/xhpcg --nx=16 --ny=16 --nz=16 --rt=0' \
+    '(Total number of [a-z]+ iterations|Scaled residual mean|Departure for [A-Za-z]+)=.*|HPCG result is VALID' 'HPCG-Benchmark*.txt'
+
+osu() { # FOLDER NAME [COMMON]: without configure, which would make its own files again
+    "$CC" -O3 -w -DPACKAGE_VERSION='"5.3"' -DFIELD_WIDTH=18 -DFLOAT_PRECISION=2 "-Impi/$1" "mpi/$1/$2.c" ${3:+"mpi/$1/$3.c"} -o "$2" -lm
+}
+# Latencies and rates of messages, in C (github.com/forresti/osu-micro-benchmarks, 5.3, 993f966). It does not look at
+# what it receives. osu_bw sends 16 GB by default, which all stay in the log: fewer iterations. osu_mbw_mr has no
+# option for that. Not the parts for one-sided communication, and osu_latency_mt, which wants MPI_THREAD_MULTIPLE: the
+# library has neither.
+osu_lines='^[0-9]+ '
+program osu-bw osu-micro-benchmarks 'osu pt2pt osu_bw osu_pt2pt' './osu_bw -i 3 -x 1' "$osu_lines" '' 2
+program osu-multi-lat osu-micro-benchmarks 'osu pt2pt osu_multi_lat osu_pt2pt' './osu_multi_lat -i 100' "$osu_lines"
+for part in alltoall allreduce reduce_scatter iallgather ialltoallw igatherv; do
+    program "osu-$part" osu-micro-benchmarks "osu collective osu_$part osu_coll" "./osu_$part -i 20 -x 5" "$osu_lines" '' 5
+done
+
+# Solvers of linear equations in C, of a structured and of an unstructured mesh: its own test drivers
+# (github.com/hypre-space/hypre, 3.1.0, 0854739).
+hypre() { # DRIVER
+    (cd src && ./configure CC="$CC" CXX="$CXX" FC="$FC" --with-MPI --disable-fortran && make -j "$(nproc)" && make -C test "$1")
+}
+hypre_lines='^(Iterations|Final Relative Residual Norm) = .*'
+program hypre-ij hypre 'hypre ij' 'src/test/ij -n 40 40 40 -P 2 2 1 -solver 1' "$hypre_lines"
+program hypre-struct hypre 'hypre struct' 'src/test/struct -n 40 40 40 -P 2 2 1 -solver 10' "$hypre_lines"
+program hypre-sstruct hypre 'hypre sstruct' 'src/test/sstruct -in src/test/TEST_sstruct/sstruct.in.default -r 3 3 3 -P 2 2 1 -solver 28' "$hypre_lines"

@@ -86,10 +86,15 @@ fn failed(name: &str, subject: Subject, failure: Failure) -> c_int {
     if let Ok(mut last) = mpi().last_error.try_borrow_mut() {
         *last = (failure.code, text);
     }
-    match errors::handler(subject) {
+    let code = match errors::handler(subject) {
         Handler::Return => failure.code,
         Handler::Abort => fatal(name, subject, &failure),
         Handler::Call(function, handle) => errors::call_handler(function, handle, failure.code),
+    };
+    // A program that goes on without its engine would wait for ever. REC-8
+    match failure.is_final {
+        true => fatal(name, subject, &failure),
+        false => code,
     }
 }
 

@@ -11,6 +11,8 @@ pub struct Failure {
     /// An error class, or a code of the program.
     pub code: c_int,
     pub text: String,
+    /// The rank cannot continue, whatever the error handler.
+    pub is_final: bool,
 }
 
 pub type Result<T = ()> = core::result::Result<T, Failure>;
@@ -20,6 +22,7 @@ impl Failure {
         Self {
             code,
             text: text.to_string(),
+            is_final: false,
         }
     }
 
@@ -38,6 +41,9 @@ impl From<Error> for Failure {
             Error::LogFull(_) | Error::EventsFull(_) => abi::ERR_NO_MEM,
             _ => abi::ERR_OTHER,
         };
-        Self::new(code, error)
+        Self {
+            is_final: matches!(error, Error::Engine(_)),
+            ..Self::new(code, error)
+        }
     }
 }

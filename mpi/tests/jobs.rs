@@ -148,12 +148,14 @@ fn a_report_of_other_bytes_names_the_call() {
     let Some(program) = program("tests/programs/differs.c") else {
         return;
     };
-    for (divergence, status, call) in [
-        ("auto", 80, "(MPI_Send on halo, context"),
-        ("stop", 1, "MPI_Send on halo failed"),
+    for (divergence, argument, status, call) in [
+        ("auto", "", 80, "(MPI_Send on halo, context"),
+        ("stop", "", 1, "MPI_Send on halo failed"),
+        // The rank cannot continue, whatever the error handler.
+        ("stop", "returned", 1, "MPI_Send on halo failed"),
     ] {
         let options = format!("--protocol pessimist --kill 0@clock=30 --divergence {divergence}");
-        let ended = program.job(2, &options, "");
+        let ended = program.job(2, &options, argument);
         assert!(ended.err.contains(call), "{divergence}: {}", ended.err);
         assert_eq!(ended.status, Some(status), "{}", ended.err);
     }

@@ -1,4 +1,5 @@
-/* Sends its process id as the kernel knows it, which no message may depend on, on a communicator with a name. */
+/* Sends its process id as the kernel knows it, which no message may depend on, on a communicator with a name. With an argument
+ * errors are returned. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_dup(MPI_COMM_WORLD, &named);
     MPI_Comm_set_name(named, "halo");
+    if (argc > 1) MPI_Comm_set_errhandler(named, MPI_ERRORS_RETURN);
     if (rank == 0) MPI_Send(&process, 1, MPI_INT, 1, 6, named);
     if (rank == 1) MPI_Recv(&got, 1, MPI_INT, 0, 6, named, MPI_STATUS_IGNORE);
     for (int round = 0; round < 20; round++)
