@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// Arguments of `refrain run`: the most used options, and the rest by subject.
 #[derive(Args)]
 pub struct Arguments {
-    /// Number of ranks, 1 to 1024 [default: the number of tasks of the Slurm allocation].
+    /// Number of ranks, 1 to 1024 [default: the number of tasks that Slurm or PBS has given].
     #[arg(short = 'n', value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
     pub ranks: Option<u32>,
     /// Hosts to run ranks on, filled in order; SLOTS is the number of ranks [default: this
@@ -84,8 +84,8 @@ pub struct Arguments {
 #[derive(Args)]
 #[command(next_help_heading = "Placement")]
 pub struct Placement {
-    /// How ranks are started; auto: by srun on the nodes of the Slurm allocation, if there is one
-    /// and no hosts are named.
+    /// How ranks are started; auto: on the nodes that Slurm or PBS has given, if it has and no
+    /// hosts are named.
     #[arg(long, value_enum, default_value_t)]
     pub launcher: Launcher,
     /// Remote shell command; host name and command are appended [default: $REFRAIN_SSH or ssh
@@ -111,13 +111,15 @@ pub struct Placement {
 /// How the ranks of a job are started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Launcher {
-    /// By srun in a Slurm allocation, otherwise as with --host.
+    /// By srun in a Slurm allocation, by ssh in a job of PBS, otherwise as with --host.
     #[default]
     Auto,
     /// By ssh on the hosts of --host or --hostfile.
     Ssh,
     /// By srun on the nodes of the Slurm allocation.
     Slurm,
+    /// By ssh on the nodes of the job of PBS.
+    Pbs,
     /// On this host.
     Local,
 }

@@ -1,8 +1,8 @@
-//! Where the ranks of a job run: this host, named hosts, or the nodes of a Slurm allocation.
+//! Where the ranks of a job run: this host, named hosts, or the nodes that Slurm or PBS has given.
 
 use super::arguments::{Arguments, Launcher};
 use miette::{IntoDiagnostic as _, miette};
-use refrain_launch::{Allocation, HostSlots, HostsSpec, without_spares};
+use refrain_launch::{Allocation, HostSlots, HostsSpec, read_hostfile, without_spares};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -13,31 +13,83 @@ fn ssh(given: Option<String>) -> Vec<OsString> {
     words.split_ascii_whitespace().map(Into::into).collect()
 }
 
-/// The Slurm allocation whose nodes the job uses.
-fn allocation(arguments: &Arguments) -> miette::Result<Option<Allocation>> {
-    let placement = &arguments.placement;
+/// What a resource manager has given to this job.
+struct Given {
+    /// The manager's name of the job, for people.
+    job: String,
+    nodes: Vec<HostSlots>,
+    /// Agents are started by srun, else by ssh.
+    by_srun: bool,
+    /// What to do about too few tasks.
+    remedy: &'static str,
+}
+
+impl Given {
+    fn by_slurm() -> miette::Result<Option<Self>> {
+        let found = Allocation::find(|name| std::env::var(name).ok()).into_diagnostic()?;
+        Ok(found.map(|found| Self {
+            job: format!("Slurm's job {}", found.job),
+            nodes: found.nodes,
+            by_srun: true,
+            remedy: "give sbatch or salloc a larger --ntasks",
+        }))
+    }
+
+    /// A job of PBS (OpenPBS, Torque): its file has a line for each task.
+    fn by_pbs() -> miette::Result<Option<Self>> {
+        let (Ok(job), Some(file)) = (std::env::var("PBS_JOBID"), std::env::var_os("PBS_NODEFILE"))
+        else {
+            return Ok(None);
+        };
+        let mut nodes: Vec<HostSlots> = Vec::new();
+        for line in read_hostfile(file.as_ref()).into_diagnostic()? {
+            match nodes.iter_mut().find(|node| node.name == line.name) {
+                Some(node) => node.slots += line.slots,
+                None => nodes.push(line),
+            }
+        }
+        Ok(Some(Self {
+            job: format!("the job {job} of PBS"),
+            nodes,
+            by_srun: false,
+            remedy: "give qsub more chunks or a larger mpiprocs",
+        }))
+    }
+}
+
+/// The allocation whose nodes the job uses.
+fn allocation(arguments: &Arguments) -> miette::Result<Option<Given>> {
+    let launcher = arguments.placement.launcher;
     let are_named = arguments.host.is_some() || arguments.hostfile.is_some();
-    match placement.launcher {
+    match launcher {
         Launcher::Local if are_named => Err(miette!(
             "--launcher local runs all ranks on this host: leave out --host and --hostfile"
         )),
         Launcher::Slurm if are_named => Err(miette!(
             "--launcher slurm takes the nodes of the allocation: choose nodes with -w of sbatch or salloc, and leave out --host and --hostfile"
         )),
+        Launcher::Pbs if are_named => Err(miette!(
+            "--launcher pbs takes the nodes of the job: choose them with -l of qsub, and leave out --host and --hostfile"
+        )),
         Launcher::Ssh if !are_named => Err(miette!(
             "--launcher ssh needs hosts: name them with --host or --hostfile"
         )),
         Launcher::Local | Launcher::Ssh => Ok(None),
         Launcher::Auto if are_named => Ok(None),
-        Launcher::Auto | Launcher::Slurm => {
-            let found = Allocation::find(|name| std::env::var(name).ok()).into_diagnostic()?;
-            match (found, placement.launcher) {
-                (None, Launcher::Slurm) => Err(miette!(
-                    "--launcher slurm: there is no allocation (SLURM_JOB_ID and SLURM_JOB_NODELIST are not set): use sbatch or salloc"
-                )),
-                (found, _) => Ok(found),
-            }
-        }
+        Launcher::Auto => match Given::by_slurm()? {
+            Some(given) => Ok(Some(given)),
+            None => Given::by_pbs(),
+        },
+        Launcher::Slurm => Given::by_slurm()?.map(Some).ok_or_else(|| {
+            miette!(
+                "--launcher slurm: there is no allocation (SLURM_JOB_ID and SLURM_JOB_NODELIST are not set): use sbatch or salloc"
+            )
+        }),
+        Launcher::Pbs => Given::by_pbs()?.map(Some).ok_or_else(|| {
+            miette!(
+                "--launcher pbs: there is no job (PBS_JOBID and PBS_NODEFILE are not set): use qsub"
+            )
+        }),
     }
 }
 
@@ -81,13 +133,14 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
                 spares => format!(" beside {spares} spare ones"),
             };
             return Err(miette!(
-                "{ranks} ranks are asked for, and Slurm's job {} has {} nodes with {tasks} tasks together{beside}: give sbatch or salloc a larger --ntasks, or a smaller -n here; --launcher local runs all on this host",
+                "{ranks} ranks are asked for, and {} has {} nodes with {tasks} tasks together{beside}: {}, or a smaller -n here; --launcher local runs all on this host",
                 given.job,
                 nodes.len(),
+                given.remedy,
             ));
         }
     }
-    let by_srun = allocation.is_some();
+    let by_srun = allocation.as_ref().is_some_and(|given| given.by_srun);
     let hosts = match allocation {
         Some(allocation) => allocation.nodes,
         None => named.map_or_else(Vec::new, |hosts| hosts.0.clone()),
@@ -95,7 +148,7 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
     let lease = lease(arguments)?;
     if spares > 0 && hosts.is_empty() {
         return Err(miette!(
-            "--spare-nodes {spares}: the job runs on this host alone: name hosts with --host or --hostfile, or use a Slurm allocation"
+            "--spare-nodes {spares}: the job runs on this host alone: name hosts with --host or --hostfile, or use an allocation of Slurm or PBS"
         ));
     }
     Ok(HostsSpec {

@@ -70,6 +70,41 @@ fn memory_is_shared_on_each_host() {
     run(&mut hosts.job("-n 3 --host a:3", "exchange=5 finalize")).expect(0);
 }
 
+/// The file of a job of PBS has a line for each task.
+#[test]
+fn nodes_of_pbs_get_a_rank_for_each_line() {
+    let hosts = Hosts::new();
+    let file = hosts.file("nodes");
+    fs::write(&file, "a\nb\na\n").unwrap();
+    let job = |options: &str, steps: &str| {
+        let mut command = hosts.job(options, steps);
+        command
+            .env("PBS_JOBID", "7.here")
+            .env("PBS_NODEFILE", &file);
+        // The machine of the tests may have a Slurm.
+        command.env_remove("SLURM_JOB_ID");
+        command
+    };
+    for options in ["", "--launcher pbs"] {
+        let ended = run(&mut job(options, "say=hello fence finalize")).expect(0);
+        assert_eq!(ended.out.matches("hello").count(), 3, "{options}");
+    }
+    assert!(hosts.file("agent-a").exists() && hosts.file("agent-b").exists());
+    let ended = run(&mut job("-n 4", "hello finalize")).expect(2);
+    let words = "4 ranks are asked for, and the job 7.here of PBS has 2 nodes with 3 tasks";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    let ended = run(&mut job("--launcher pbs --host a", "hello finalize")).expect(2);
+    assert!(ended.err.contains("-l of qsub"), "{}", ended.err);
+    fs::remove_file(&file).unwrap();
+    let ended = run(&mut job("", "hello finalize")).expect(2);
+    assert!(ended.err.contains("nodes"), "{}", ended.err);
+    let ended = run(hosts
+        .job("-n 1 --launcher pbs", "hello")
+        .env_remove("PBS_JOBID"))
+    .expect(2);
+    assert!(ended.err.contains("use qsub"), "{}", ended.err);
+}
+
 #[test]
 fn a_host_without_ranks_gets_no_agent() {
     let hosts = Hosts::new();
