@@ -6,12 +6,16 @@ use refrain_job::Statistics;
 /// Exit status of a job in which replayed messages had other bytes and everything else ended well.
 pub const DIFFERED: i32 = 80;
 
+/// Exit status of a job that ended since a host was lost (`EX_TEMPFAIL` of sysexits.h): the program
+/// did not fail, and the job can be started again.
+pub const HOST_LOST: i32 = 75;
+
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Exit status for the launcher: the status of the first rank that failed (128 + signal for a
     /// killed one; 1 for one that failed with status 0), 128 + signal if a signal ended the
-    /// launcher, 141 (as by SIGPIPE) if the output has no reader any more, [`DIFFERED`] if
+    /// launcher, [`HOST_LOST`], 141 (as by SIGPIPE) if the output has no reader any more, [`DIFFERED`] if
     /// replayed messages had other bytes and everything else ended well, or 0.
     pub status: i32,
     /// What failed, for people; `None` after a good end, and if the reader of the output is gone.

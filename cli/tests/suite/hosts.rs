@@ -134,7 +134,7 @@ fn a_lost_agent_takes_its_ranks_and_ends_the_job() {
     let agent = hosts.agent("b");
     agent.kill();
     agent.expect_end();
-    let ended = launched.end().expect(1);
+    let ended = launched.end().expect(75);
     ranks.iter().for_each(Process::expect_end);
     hosts.agent("a").expect_end();
     assert!(

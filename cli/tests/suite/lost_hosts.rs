@@ -163,7 +163,7 @@ fn the_last_host_takes_the_job_along() {
     let ranks = ["-n", "3", "--host", "a:3"];
     let launched = Launched::start(&mut hosts.job(&ranks, LEASE, "2"));
     hosts.lose(&launched, "a", 2);
-    let ended = launched.end().expect(1);
+    let ended = launched.end().expect(75);
     assert!(ended.err.contains("no host is left"), "{}", ended.err);
     assert!(ended.err.contains("--spare-nodes"), "{}", ended.err);
 }

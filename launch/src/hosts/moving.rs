@@ -12,6 +12,7 @@ use super::{Host, Hosts};
 use crate::Job;
 use crate::boot_clock::since_boot;
 use crate::error::LaunchError;
+use crate::outcome::HOST_LOST;
 use crate::recoveries::Shot;
 use crate::start::Placement;
 use crate::verdict::Cause;
@@ -263,7 +264,7 @@ impl Job {
                 let failure = format!(
                     "host {lost} is lost, and no other host can take its ranks: {error}: give the job more hosts, with --spare-nodes"
                 );
-                self.fail(1, failure);
+                self.fail(HOST_LOST, failure);
             }
         }
     }

@@ -5,6 +5,7 @@ use super::far::RemoteEnd;
 use super::message::{FromAgent, Life, ToAgent};
 use crate::Job;
 use crate::link::Memory;
+use crate::outcome::HOST_LOST;
 use crate::process::RankProcess;
 use crate::serve::sink_of;
 use crate::service_process::ServiceProcess;
@@ -232,7 +233,7 @@ impl Job {
             false => "",
         };
         self.fail(
-            1,
+            HOST_LOST,
             format!(
                 "{lost}. Its ranks ({list}) are lost and cannot be restarted elsewhere{advice}"
             ),
