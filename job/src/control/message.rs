@@ -583,8 +583,8 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x13\x01\x54\0\0\0".as_slice(),
-            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x01\x90\x4e".as_slice(),
+            b"RJ\x14\x01\x55\0\0\0".as_slice(),
+            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
