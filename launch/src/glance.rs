@@ -10,6 +10,43 @@ use std::time::{Duration, Instant};
 /// Maximum number of ranks that are listed.
 const NAMED_MAX: usize = 8;
 
+/// Ranks are asked for their status this long before the state is shown.
+const ASK_BEFORE: Duration = Duration::from_millis(100);
+
+/// When the state is shown next, after ranks were asked for their status.
+#[derive(Debug)]
+pub struct Turn {
+    at: Instant,
+    has_asked: bool,
+}
+
+impl Turn {
+    pub fn at(at: Instant) -> Self {
+        Self {
+            at,
+            has_asked: false,
+        }
+    }
+
+    /// When to ask, or, after that, to show.
+    pub fn next_step(&self) -> Instant {
+        match self.has_asked {
+            true => self.at,
+            false => self.at.checked_sub(ASK_BEFORE).unwrap_or(self.at),
+        }
+    }
+
+    /// Whether to ask now; ranks are asked once a turn.
+    pub fn must_ask(&mut self, now: Instant) -> bool {
+        now >= self.next_step() && !std::mem::replace(&mut self.has_asked, true)
+    }
+
+    /// Whether to show the state now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        now >= self.at
+    }
+}
+
 /// Activity of a rank, as far as the launcher knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RankState {

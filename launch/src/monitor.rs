@@ -1,7 +1,7 @@
 //! `--status-file` and `--metrics`: the state of a job for other programs.
 
 use super::Job;
-use super::glance::Glance;
+use super::glance::{Glance, Turn};
 use super::outcome::Outcome;
 use refrain_job::JobError;
 use refrain_job::machine::unix_ns;
@@ -20,8 +20,6 @@ use std::time::{Duration, Instant};
 
 /// Time between two lines of the file, and two questions to ranks.
 const EVERY: Duration = Duration::from_secs(1);
-/// Ranks are asked for their status this long before.
-const ASK_BEFORE: Duration = Duration::from_millis(100);
 /// Time limit of a reader of metrics for each step.
 const READER_MAX: Duration = Duration::from_secs(2);
 /// Maximum number of readers at a time; others are turned away.
@@ -29,7 +27,7 @@ const READERS_MAX: usize = 8;
 /// Maximum length of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
-/// Who is told the state of a job.
+/// Outputs of the state of a job.
 #[derive(Clone, Debug, Default)]
 pub struct MonitorSpec {
     /// A line of JSON is appended to this file each second, and one at the end.
@@ -42,9 +40,7 @@ pub struct MonitorSpec {
 #[derive(Debug)]
 pub struct Monitor {
     begin: Instant,
-    next: Instant,
-    /// Ranks were asked for their status, for the next line.
-    has_asked: bool,
+    turn: Turn,
     file: Option<(File, PathBuf)>,
     metrics: Option<TcpListener>,
     /// Each reader has a copy.
@@ -77,8 +73,7 @@ impl Monitor {
         let now = Instant::now();
         Ok((file.is_some() || metrics.is_some()).then(|| Self {
             begin: now,
-            next: now + EVERY,
-            has_asked: false,
+            turn: Turn::at(now + EVERY),
             file,
             metrics,
             readers: Arc::default(),
@@ -87,10 +82,7 @@ impl Monitor {
 
     /// When the next step is due.
     pub(super) fn next(&self) -> Instant {
-        match self.has_asked {
-            true => self.next,
-            false => self.next - ASK_BEFORE,
-        }
+        self.turn.next_step()
     }
 
     /// Readable when there is a reader of metrics.
@@ -140,15 +132,14 @@ impl Job {
             return;
         };
         let now = Instant::now();
-        if now >= monitor.next {
-            monitor.has_asked = false;
-            monitor.next = now + EVERY;
+        if monitor.turn.must_ask(now) {
+            self.ask_for_statuses();
+        }
+        if monitor.turn.is_due(now) {
+            monitor.turn = Turn::at(now + EVERY);
             let mut state = json_of(&self.glance(monitor.begin, now));
             state["metrics"] = json!(monitor.address());
             monitor.write(&state);
-        } else if now >= monitor.next() && !monitor.has_asked {
-            monitor.has_asked = true;
-            self.ask_for_statuses();
         }
         self.monitor = Some(monitor);
     }
@@ -165,6 +156,7 @@ impl Job {
             let text = metrics_of(&self.glance(monitor.begin, Instant::now()));
             // A reader may be slow. If there can be no thread, it asks again.
             let _ = thread::Builder::new().spawn(move || {
+                // Fails if the reader has closed the connection.
                 let _ = answer(reader, &text);
                 drop(counted);
             });
@@ -247,84 +239,85 @@ fn json_of(glance: &Glance) -> Value {
 
 /// The text for Prometheus (its exposition format 0.0.4).
 fn metrics_of(glance: &Glance) -> String {
-    let mut text = String::new();
-    let mut add = |name: &str, kind: &str, help: &str, values: &[(&str, f64)]| {
-        let _ = writeln!(
-            text,
-            "# HELP refrain_{name} {help}\n# TYPE refrain_{name} {kind}"
-        );
-        for (labels, value) in values {
-            let _ = writeln!(text, "refrain_{name}{labels} {value}");
-        }
-    };
     let logs = &glance.logs;
-    let ranks = [
-        ("{state=\"running\"}", glance.runs as f64),
-        ("{state=\"starting\"}", glance.starts.len() as f64),
-        ("{state=\"replaying\"}", glance.replays.len() as f64),
-        ("{state=\"left\"}", glance.left as f64),
-    ];
-    add("ranks", "gauge", "Ranks by what they do.", &ranks);
-    let single = |value: f64| [("", value)];
-    let waits_s = logs.gate_wait_us as f64 / 1e6;
-    add(
-        "job_seconds",
-        "counter",
-        "Age of the job.",
-        &single(glance.seconds as f64),
-    );
-    add(
-        "recoveries_total",
-        "counter",
-        "Ended recoveries of ranks.",
-        &single(glance.recoveries as f64),
-    );
-    add(
-        "log_memory_bytes",
-        "gauge",
-        "Log memory in use, of all ranks.",
-        &single(logs.memory_bytes as f64),
-    );
-    add(
-        "log_disk_bytes",
-        "gauge",
-        "Bytes of the logs on disk.",
-        &single(logs.disk_bytes as f64),
-    );
-    if logs.fullest.1 > 0 {
-        let ratio = logs.fullest.0 as f64 / logs.fullest.1 as f64;
-        add(
+    let (fullest_bytes, max_bytes) = logs.fullest;
+    let fullest = (max_bytes > 0).then(|| fullest_bytes as f64 / max_bytes as f64);
+    let oldest = glance.checkpoints.iter().map(|(_, age)| *age as f64);
+    let oldest = oldest.reduce(f64::max);
+    let is_protected = u8::from(!glance.is_unprotected);
+    let figures = [
+        (
+            "job_seconds",
+            "counter",
+            "Age of the job.",
+            Some(glance.seconds as f64),
+        ),
+        (
+            "recoveries_total",
+            "counter",
+            "Ended recoveries of ranks.",
+            Some(glance.recoveries as f64),
+        ),
+        (
+            "log_memory_bytes",
+            "gauge",
+            "Log memory in use, of all ranks.",
+            Some(logs.memory_bytes as f64),
+        ),
+        (
+            "log_disk_bytes",
+            "gauge",
+            "Bytes of the logs on disk.",
+            Some(logs.disk_bytes as f64),
+        ),
+        (
             "log_fullest_ratio",
             "gauge",
             "Part in use of the fullest log memory of a rank.",
-            &single(ratio),
-        );
-    }
-    add(
-        "protected",
-        "gauge",
-        "1: a killed rank continues; 0: a log was full.",
-        &single(f64::from(u8::from(!glance.is_unprotected))),
-    );
-    add(
-        "event_waits_total",
-        "counter",
-        "Sends that have waited for stable events.",
-        &single(logs.gate_waits as f64),
-    );
-    add(
-        "event_wait_seconds_total",
-        "counter",
-        "Time of these waits.",
-        &single(waits_s),
-    );
-    if let Some(age) = glance.checkpoints.iter().map(|(_, age)| age).max() {
-        add(
+            fullest,
+        ),
+        (
+            "protected",
+            "gauge",
+            "1: a killed rank continues; 0: a log was full.",
+            Some(is_protected.into()),
+        ),
+        (
+            "event_waits_total",
+            "counter",
+            "Sends that have waited for stable events.",
+            Some(logs.gate_waits as f64),
+        ),
+        (
+            "event_wait_seconds_total",
+            "counter",
+            "Time of these waits.",
+            Some(logs.gate_wait_us as f64 / 1e6),
+        ),
+        (
             "oldest_checkpoint_age_seconds",
             "gauge",
             "Age of the oldest last checkpoint of a rank.",
-            &single(*age as f64),
-        );
+            oldest,
+        ),
+    ];
+    let mut text =
+        "# HELP refrain_ranks Ranks by what they do.\n# TYPE refrain_ranks gauge\n".to_owned();
+    for (state, count) in [
+        ("running", glance.runs),
+        ("starting", glance.starts.len()),
+        ("replaying", glance.replays.len()),
+        ("left", glance.left),
+    ] {
+        let _ = writeln!(text, "refrain_ranks{{state=\"{state}\"}} {count}");
+    }
+    for (name, kind, help, value) in figures {
+        if let Some(value) = value {
+            let _ = writeln!(
+                text,
+                "# HELP refrain_{name} {help}\n# TYPE refrain_{name} {kind}\nrefrain_{name} {value}"
+            );
+        }
     }
     text
 }

@@ -2,6 +2,7 @@
 //! terminal, and printed every few seconds elsewhere.
 
 use super::Job;
+use super::glance::Turn;
 use crate::polling;
 use crate::size::Size;
 use refrain_job::machine::default_log_bytes;
@@ -12,8 +13,6 @@ use std::time::{Duration, Instant};
 /// Time between two lines: on a terminal, and elsewhere.
 const REDRAW: Duration = Duration::from_millis(200);
 const REPEAT: Duration = Duration::from_secs(5);
-/// Ranks are asked for their status this long before a line.
-const ASK_BEFORE: Duration = Duration::from_millis(100);
 /// Moves to the beginning of the line and clears the line.
 const ERASE: &[u8] = b"\r\x1b[K";
 /// Turns the wrapping of long lines off, or on again (DECAWM).
@@ -26,11 +25,9 @@ const COLUMNS: usize = 79;
 #[derive(Debug)]
 pub struct Progress {
     begin: Instant,
-    next: Instant,
+    turn: Turn,
     is_terminal: bool,
     is_drawn: bool,
-    /// Ranks were asked for their status, for the next line.
-    has_asked: bool,
 }
 
 impl Progress {
@@ -39,23 +36,15 @@ impl Progress {
         let now = Instant::now();
         Self {
             begin: now,
-            next: now,
+            turn: Turn::at(now),
             is_terminal: io::stderr().is_terminal(),
             is_drawn: false,
-            has_asked: false,
         }
     }
 
     /// When the next step is due.
     pub fn next(&self) -> Instant {
-        match self.has_asked {
-            true => self.next,
-            false => self.asks_at(),
-        }
-    }
-
-    fn asks_at(&self) -> Instant {
-        self.next.checked_sub(ASK_BEFORE).unwrap_or(self.next)
+        self.turn.next_step()
     }
 
     fn erase(&mut self) {
@@ -128,21 +117,19 @@ impl Job {
 
     fn draw(&mut self, progress: &mut Progress) {
         let now = Instant::now();
-        if now >= progress.asks_at() && !progress.has_asked {
-            progress.has_asked = true;
+        if progress.turn.must_ask(now) {
             self.ask_for_statuses();
         }
-        let is_due = now >= progress.next || progress.is_terminal && !progress.is_drawn;
+        let is_due = progress.turn.is_due(now) || progress.is_terminal && !progress.is_drawn;
         if !is_due || !self.out.is_empty() || !self.err.is_empty() {
             return;
         }
-        progress.has_asked = false;
         let glance = self.glance(progress.begin, now);
         if progress.is_terminal {
-            progress.next = now + REDRAW;
+            progress.turn = Turn::at(now + REDRAW);
             progress.is_drawn |= write_now(&drawn(&format!("refrain: {glance}")));
         } else {
-            progress.next = now + REPEAT;
+            progress.turn = Turn::at(now + REPEAT);
             self.say(Some(glance.to_string()));
         }
     }
