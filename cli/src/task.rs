@@ -12,13 +12,14 @@ use clap::error::ErrorKind;
 use miette::{IntoDiagnostic as _, miette};
 use refrain_job::control::host::HostIdentity;
 use refrain_job::stderr::report;
-use refrain_launch::{HostSlots, HostsSpec, LOCAL_NAME, Program, agent, dismiss};
-use refrain_pmi::{PmiError, SWITCH, Server};
+use refrain_launch::{AgentStart, HostSlots, HostsSpec, LOCAL_NAME, Program, agent, dismiss_tasks};
+use refrain_pmi::{SWITCH, Server};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::str::FromStr;
@@ -29,15 +30,16 @@ use std::time::Duration;
 const OPTIONS: &str = "REFRAIN_OPTIONS";
 /// Exit status for wrong options.
 const USAGE: u8 = 2;
-/// The first fence is that of [`meet`].
+/// The first fence is that of [`exchange_locations`].
 const FENCES_WITH_INVITATION: u32 = 2;
-const HERE: &str = "refrain-here";
+/// Key of the location of a task.
+const LOCATION: &str = "refrain-location";
 /// Time for the other tasks to end with the launcher.
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// Where a task runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Here {
+struct Location {
     name: String,
     /// Differs between hosts of one name.
     identity: String,
@@ -45,7 +47,7 @@ struct Here {
     cores: CpuSet,
 }
 
-impl Here {
+impl Location {
     fn of_this_process() -> miette::Result<Self> {
         let nodename = || {
             rustix::system::uname()
@@ -55,9 +57,12 @@ impl Here {
         };
         let name = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| nodename());
         let identity = HostIdentity::of_this_process().into_diagnostic()?.encode();
+        let identity: String = identity.iter().map(|byte| format!("{byte:02x}")).collect();
+        // Tasks of different containers do not see each other's processes.
+        let processes = std::fs::metadata("/proc/self/ns/pid").into_diagnostic()?;
         Ok(Self {
             name: name.replace([' ', '/'], "-"),
-            identity: identity.iter().map(|byte| format!("{byte:02x}")).collect(),
+            identity: format!("{identity}-{}", processes.ino()),
             process: Pid::as_raw(Some(getpid())),
             cores: sched_getaffinity(None).into_diagnostic()?,
         })
@@ -79,7 +84,7 @@ impl Here {
     }
 }
 
-impl FromStr for Here {
+impl FromStr for Location {
     type Err = miette::Report;
 
     fn from_str(value: &str) -> miette::Result<Self> {
@@ -107,27 +112,15 @@ impl FromStr for Here {
     }
 }
 
-/// What a task does in the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Launcher,
-    /// Starts the ranks of its host.
-    Agent,
-    /// This task of its host starts its rank.
-    WaitsFor(usize),
+/// The first task of the host of a task.
+fn first_of_host(tasks: &[Location], task: usize) -> usize {
+    let first = tasks.iter().position(|it| it.is_host_of(&tasks[task]));
+    first.unwrap_or(task)
 }
 
-fn role(tasks: &[Here], own: usize) -> Role {
-    match tasks.iter().position(|task| task.is_host_of(&tasks[own])) {
-        Some(first) if first != own => Role::WaitsFor(first),
-        _ if own == 0 => Role::Launcher,
-        _ => Role::Agent,
-    }
-}
-
-/// Ends this process some time after another one of its host: a server does not say that a task
-/// will not come to a fence.
-fn end_with(process: i32) {
+/// Ends this process [`END_MAX`] after another one of its host, which then does not pass the last
+/// fence.
+fn end_after(process: i32) {
     let process = Pid::from_raw(process);
     let Some(Ok(ended)) = process.map(|process| pidfd_open(process, PidfdFlags::empty())) else {
         return;
@@ -142,16 +135,16 @@ fn end_with(process: i32) {
 }
 
 /// The hosts of the ranks, each with one slot. The launcher's host needs no task.
-fn hosts(tasks: &[Here]) -> Vec<HostSlots> {
-    let is_near = |task: &Here| task.is_host_of(&tasks[0]);
+fn hosts(tasks: &[Location]) -> Vec<HostSlots> {
+    let is_near = |task: &Location| task.is_host_of(&tasks[0]);
     if tasks.iter().all(is_near) {
         return Vec::new();
     }
-    let is_unique = |task: &Here| {
+    let is_unique = |task: &Location| {
         let mut same = tasks.iter().filter(|other| other.name == task.name);
         same.all(|other| task.is_host_of(other))
     };
-    let host = |task: &Here| HostSlots {
+    let host = |task: &Location| HostSlots {
         name: match is_near(task) {
             true => LOCAL_NAME.into(),
             false if is_unique(task) => task.name.clone(),
@@ -163,7 +156,7 @@ fn hosts(tasks: &[Here]) -> Vec<HostSlots> {
 }
 
 /// The ranks of this host may use the cores of all its tasks.
-fn share_cores(tasks: &[Here], own: usize) {
+fn share_cores(tasks: &[Location], own: usize) {
     let mut cores = CpuSet::new();
     for task in tasks.iter().filter(|task| task.is_host_of(&tasks[own])) {
         for core in (0..CpuSet::MAX_CPU).filter(|core| task.cores.is_set(*core)) {
@@ -179,82 +172,74 @@ pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
     let (path, arguments) = words
         .split_first()
         .ok_or_else(|| miette!("no program is given"))?;
-    let met = Server::of_environment().and_then(|server| match server {
-        None => Ok(None),
-        Some(mut server) => meet(&mut server).map(|tasks| Some((server, tasks))),
-    });
-    match met {
-        Ok(Some((server, tasks))) => {
-            let program = Program {
-                path: path.into(),
-                arguments: arguments.into(),
-                ranks: server.size(),
-                ..Program::default()
-            };
-            act(server, &tasks, program)
+    let mut server = match Server::of_environment() {
+        Ok(Some(server)) => server,
+        Ok(None) => {
+            return Err(miette!(
+                "refrain task is started by the MPI library in tasks of srun --mpi=pmi2 or --mpi=pmix: use refrain run"
+            ));
         }
-        Ok(None) => Err(miette!(
-            "refrain task is started by the MPI library in tasks of srun --mpi=pmi2 or --mpi=pmix: use refrain run"
-        )),
+        // All tasks find the same.
         Err(error) => {
             report(format_args!(
                 "{error}: the program runs as jobs of one rank"
             ));
             let error = Command::new(path).args(arguments).env(SWITCH, "off").exec();
-            Err(miette!("{}: {error}", path.display()))
+            return Err(miette!("{}: {error}", path.display()));
         }
-    }
-}
-
-/// Where all tasks run, by their numbers.
-fn meet(server: &mut Server) -> Result<Vec<Here>, PmiError> {
-    let wrong = |error: miette::Report| PmiError::Unusable {
-        interface: "tasks",
-        why: error.to_string(),
     };
-    let here = Here::of_this_process().map_err(wrong)?;
-    server.put(HERE, &here.to_value())?;
-    server.fence()?;
-    let tasks = 0..server.size();
-    tasks
-        .map(|task| server.get(task, HERE)?.parse().map_err(wrong))
-        .collect()
-}
-
-fn act(mut server: Server, tasks: &[Here], program: Program) -> miette::Result<ExitCode> {
+    let tasks = exchange_locations(&mut server)?;
     let own = server.rank() as usize;
-    share_cores(tasks, own);
-    let hosts = hosts(tasks);
-    let role = role(tasks, own);
-    if role == Role::Launcher {
+    share_cores(&tasks, own);
+    let hosts = hosts(&tasks);
+    if own == 0 {
+        let program = Program {
+            path: path.into(),
+            arguments: arguments.into(),
+            ranks: server.size(),
+            ..Program::default()
+        };
         return launch(server, hosts, program);
     }
     if !hosts.is_empty() {
-        // The invitation of the agents.
+        // The launcher publishes the invitation of the agents.
         server.fence().into_diagnostic()?;
     }
-    match role {
-        // If it fails, it comes to no fence.
-        Role::Agent => agent::run_as_task(&mut server).into_diagnostic()?,
-        Role::WaitsFor(first) => end_with(tasks[first].process),
-        Role::Launcher => {}
-    }
-    let limit = match role {
-        Role::WaitsFor(_) => Duration::MAX,
-        _ => END_MAX,
+    let first = first_of_host(&tasks, own);
+    let limit = match first == own {
+        true => {
+            // If it fails, the task does not leave, and the launcher ends after its limit.
+            agent::run_as_task(&mut server).into_diagnostic()?;
+            Some(END_MAX)
+        }
+        false => {
+            end_after(tasks[first].process);
+            None
+        }
     };
     server.leave(limit, 0).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the job, and takes leave with the other tasks.
+/// Where all tasks run, by their numbers.
+fn exchange_locations(server: &mut Server) -> miette::Result<Vec<Location>> {
+    let own = Location::of_this_process()?.to_value();
+    server.put(LOCATION, &own).into_diagnostic()?;
+    server.fence().into_diagnostic()?;
+    let tasks = 0..server.size();
+    tasks
+        .map(|task| server.get(task, LOCATION).into_diagnostic()?.parse())
+        .collect()
+}
+
+/// Runs the job, and ends with the other tasks.
 fn launch(server: Server, hosts: Vec<HostSlots>, program: Program) -> miette::Result<ExitCode> {
     let has_agents = !hosts.is_empty();
     let tasks = Arc::new(Mutex::new(server));
     let status = match options(program.ranks) {
         Ok((arguments, lease)) => {
             let spec = HostsSpec {
-                tasks: has_agents.then(|| Arc::clone(&tasks)),
+                start: AgentStart::Tasks(Arc::clone(&tasks)),
                 hosts,
                 lease,
                 ..HostsSpec::default()
@@ -270,17 +255,18 @@ fn launch(server: Server, hosts: Vec<HostSlots>, program: Program) -> miette::Re
     let server = Arc::into_inner(tasks).ok_or_else(|| miette!("the job still uses its tasks"))?;
     let mut server = server.into_inner().unwrap_or_else(PoisonError::into_inner);
     let dismissed = match has_agents && server.fences() < FENCES_WITH_INVITATION {
-        true => dismiss(&mut server),
+        true => dismiss_tasks(&mut server),
         false => Ok(()),
     };
-    let left = dismissed.and_then(|()| server.leave(END_MAX, *status.as_ref().unwrap_or(&1)));
+    let left = dismissed.and_then(|()| server.leave(Some(END_MAX), *status.as_ref().unwrap_or(&1)));
     if let Err(error) = left {
         report(error);
     }
     status.map(ExitCode::from)
 }
 
-/// The options of the environment, for so many ranks.
+/// Reads the options of a job of this many ranks from `REFRAIN_OPTIONS`, with the lease of its
+/// hosts.
 fn options(ranks: u32) -> Result<(run::Arguments, Option<Duration>), clap::Error> {
     let words = std::env::var_os(OPTIONS).unwrap_or_default();
     let words = words.to_string_lossy();
@@ -306,10 +292,10 @@ fn options(ranks: u32) -> Result<(run::Arguments, Option<Duration>), clap::Error
 mod tests {
     use super::*;
 
-    fn on(name: &str, identity: &str, cores: &[usize]) -> Here {
+    fn on(name: &str, identity: &str, cores: &[usize]) -> Location {
         let mut set = CpuSet::new();
         cores.iter().for_each(|core| set.set(*core));
-        Here {
+        Location {
             name: name.into(),
             identity: identity.into(),
             process: 7,
@@ -320,28 +306,23 @@ mod tests {
     #[test]
     fn a_task_says_where_it_runs() {
         for cores in [&[][..], &[0], &[3, 4, 7], &[CpuSet::MAX_CPU - 1]] {
-            let here = on("n-1.x", "ab01", cores);
-            assert_eq!(here.to_value().parse::<Here>().unwrap(), here);
+            let location = on("n-1.x", "ab01", cores);
+            assert_eq!(location.to_value().parse::<Location>().unwrap(), location);
         }
-        assert!("n1/ab".parse::<Here>().is_err());
-        let here = Here::of_this_process().unwrap();
-        assert_eq!(here.to_value().parse::<Here>().unwrap(), here);
-        assert!(here.to_value().len() <= refrain_pmi::VALUE_BYTES_MAX);
+        assert!("n1/ab".parse::<Location>().is_err());
+        let location = Location::of_this_process().unwrap();
+        assert_eq!(location.to_value().parse::<Location>().unwrap(), location);
+        assert!(location.to_value().len() <= refrain_pmi::VALUE_BYTES_MAX);
     }
 
     #[test]
     fn each_host_has_one_agent_or_the_launcher() {
         let tasks = [("a", "1"), ("b", "2"), ("a", "1"), ("b", "2"), ("b", "3")];
         let tasks = tasks.map(|(name, identity)| on(name, identity, &[0]));
-        let roles: Vec<Role> = (0..tasks.len()).map(|own| role(&tasks, own)).collect();
-        let expected = [
-            Role::Launcher,
-            Role::Agent,
-            Role::WaitsFor(0),
-            Role::WaitsFor(1),
-            Role::Agent,
-        ];
-        assert_eq!(roles, expected);
+        let firsts: Vec<usize> = (0..tasks.len())
+            .map(|task| first_of_host(&tasks, task))
+            .collect();
+        assert_eq!(firsts, [0, 1, 0, 1, 4]);
         let names: Vec<String> = hosts(&tasks).into_iter().map(|host| host.name).collect();
         assert_eq!(names, [LOCAL_NAME, "b-2", LOCAL_NAME, "b-2", "b-3"]);
         assert_eq!(hosts(&tasks[..1]), [], "one host needs no agent");

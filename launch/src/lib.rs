@@ -101,9 +101,9 @@ mod verdict;
 
 pub use error::LaunchError;
 pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
-pub use hosts::invitation::{LOCAL_NAME, dismiss};
+pub use hosts::invitation::{LOCAL_NAME, dismiss_tasks};
 pub use hosts::listing::{
-    HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile, without_spares,
+    AgentStart, HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile, without_spares,
 };
 pub use hosts::slurm::Allocation;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
@@ -181,7 +181,7 @@ pub struct JobSpec {
     pub faults: FaultSpec,
     /// Hosts of the ranks; empty: this host alone.
     pub hosts: HostsSpec,
-    /// Who is told the state of the job.
+    /// Outputs of the state of the job for other programs.
     pub monitor: MonitorSpec,
     /// Correlated sets.
     pub sets: SetsSpec,

@@ -111,17 +111,19 @@ impl Server {
         }
     }
 
-    /// Waits until all tasks have called this, and takes leave: the end of this task is then no
-    /// failure. After the limit the process ends with this status: a task that has died does not
-    /// come, and no server says so.
+    /// Waits until all tasks have called this, and leaves the server: the end of this task is then
+    /// no failure. After the limit, the process ends with this status instead: no server reports
+    /// that a task has died and will not call this.
     ///
     /// # Errors
     /// [`PmiError::Unusable`].
-    pub fn leave(mut self, limit: Duration, status: u8) -> Result<(), PmiError> {
-        thread::spawn(move || {
-            thread::sleep(limit);
-            std::process::exit(status.into());
-        });
+    pub fn leave(mut self, limit: Option<Duration>, status: u8) -> Result<(), PmiError> {
+        if let Some(limit) = limit {
+            thread::spawn(move || {
+                thread::sleep(limit);
+                std::process::exit(status.into());
+            });
+        }
         self.fence()?;
         match self.interface {
             Interface::Line(client) => client.finish(),
@@ -130,7 +132,7 @@ impl Server {
     }
 }
 
-/// With the value `off` in this variable, a task stays what it is.
+/// With the value `off` in this variable, a task is not replaced and runs as a job of one rank.
 pub const SWITCH: &str = "REFRAIN_DIRECT_START";
 
 /// Maximum length of a value, which all servers take.

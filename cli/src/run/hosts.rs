@@ -2,7 +2,9 @@
 
 use super::arguments::{Arguments, Launcher};
 use miette::{IntoDiagnostic as _, miette};
-use refrain_launch::{Allocation, HostSlots, HostsSpec, read_hostfile, without_spares};
+use refrain_launch::{
+    AgentStart, Allocation, HostSlots, HostsSpec, LOCAL_NAME, read_hostfile, without_spares,
+};
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -13,52 +15,63 @@ fn ssh(given: Option<String>) -> Vec<OsString> {
     words.split_ascii_whitespace().map(Into::into).collect()
 }
 
-/// What a resource manager has given to this job.
-struct Given {
+/// The nodes that Slurm or PBS has given to this job.
+struct ManagedJob {
     /// The manager's name of the job, for people.
-    job: String,
+    name: String,
     nodes: Vec<HostSlots>,
     /// Agents are started by srun, else by ssh.
-    by_srun: bool,
+    is_by_srun: bool,
     /// What to do about too few tasks.
     remedy: &'static str,
 }
 
-impl Given {
+impl ManagedJob {
     fn by_slurm() -> miette::Result<Option<Self>> {
         let found = Allocation::find(|name| std::env::var(name).ok()).into_diagnostic()?;
         Ok(found.map(|found| Self {
-            job: format!("Slurm's job {}", found.job),
+            name: format!("Slurm's job {}", found.job),
             nodes: found.nodes,
-            by_srun: true,
+            is_by_srun: true,
             remedy: "give sbatch or salloc a larger --ntasks",
         }))
     }
 
-    /// A job of PBS (OpenPBS, Torque): its file has a line for each task.
+    /// A job of PBS (OpenPBS, Torque): its file has a line for each task. This host needs no ssh.
     fn by_pbs() -> miette::Result<Option<Self>> {
         let (Ok(job), Some(file)) = (std::env::var("PBS_JOBID"), std::env::var_os("PBS_NODEFILE"))
         else {
             return Ok(None);
         };
         let mut nodes: Vec<HostSlots> = Vec::new();
-        for line in read_hostfile(file.as_ref()).into_diagnostic()? {
+        let nodename = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        for mut line in read_hostfile(file.as_ref()).into_diagnostic()? {
+            if without_domain(&line.name) == without_domain(&nodename) {
+                line.name = LOCAL_NAME.into();
+            }
             match nodes.iter_mut().find(|node| node.name == line.name) {
                 Some(node) => node.slots += line.slots,
                 None => nodes.push(line),
             }
         }
         Ok(Some(Self {
-            job: format!("the job {job} of PBS"),
+            name: format!("the job {job} of PBS"),
             nodes,
-            by_srun: false,
+            is_by_srun: false,
             remedy: "give qsub more chunks or a larger mpiprocs",
         }))
     }
 }
 
+fn without_domain(host: &str) -> &str {
+    host.split('.').next().unwrap_or(host)
+}
+
 /// The allocation whose nodes the job uses.
-fn allocation(arguments: &Arguments) -> miette::Result<Option<Given>> {
+fn allocation(arguments: &Arguments) -> miette::Result<Option<ManagedJob>> {
     let launcher = arguments.placement.launcher;
     let are_named = arguments.host.is_some() || arguments.hostfile.is_some();
     match launcher {
@@ -76,16 +89,16 @@ fn allocation(arguments: &Arguments) -> miette::Result<Option<Given>> {
         )),
         Launcher::Local | Launcher::Ssh => Ok(None),
         Launcher::Auto if are_named => Ok(None),
-        Launcher::Auto => match Given::by_slurm()? {
-            Some(given) => Ok(Some(given)),
-            None => Given::by_pbs(),
+        Launcher::Auto => match ManagedJob::by_slurm()? {
+            Some(job) => Ok(Some(job)),
+            None => ManagedJob::by_pbs(),
         },
-        Launcher::Slurm => Given::by_slurm()?.map(Some).ok_or_else(|| {
+        Launcher::Slurm => ManagedJob::by_slurm()?.map(Some).ok_or_else(|| {
             miette!(
                 "--launcher slurm: there is no allocation (SLURM_JOB_ID and SLURM_JOB_NODELIST are not set): use sbatch or salloc"
             )
         }),
-        Launcher::Pbs => Given::by_pbs()?.map(Some).ok_or_else(|| {
+        Launcher::Pbs => ManagedJob::by_pbs()?.map(Some).ok_or_else(|| {
             miette!(
                 "--launcher pbs: there is no job (PBS_JOBID and PBS_NODEFILE are not set): use qsub"
             )
@@ -124,8 +137,8 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
     let named = arguments.host.as_ref().or(arguments.hostfile.as_ref());
     let allocation = allocation(arguments)?;
     let spares = placement.spare_nodes;
-    if let Some(given) = &allocation {
-        let nodes = without_spares(&given.nodes, spares).into_diagnostic()?;
+    if let Some(job) = &allocation {
+        let nodes = without_spares(&job.nodes, spares).into_diagnostic()?;
         let tasks = slots(nodes);
         if tasks < ranks {
             let beside = match spares {
@@ -134,16 +147,15 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
             };
             return Err(miette!(
                 "{ranks} ranks are asked for, and {} has {} nodes with {tasks} tasks together{beside}: {}, or a smaller -n here; --launcher local runs all on this host",
-                given.job,
+                job.name,
                 nodes.len(),
-                given.remedy,
+                job.remedy,
             ));
         }
     }
-    let by_srun = allocation.as_ref().is_some_and(|given| given.by_srun);
-    let hosts = match allocation {
-        Some(allocation) => allocation.nodes,
-        None => named.map_or_else(Vec::new, |hosts| hosts.0.clone()),
+    let (hosts, is_by_srun) = match allocation {
+        Some(job) => (job.nodes, job.is_by_srun),
+        None => (named.map_or_else(Vec::new, |hosts| hosts.0.clone()), false),
     };
     let lease = lease(arguments)?;
     if spares > 0 && hosts.is_empty() {
@@ -152,12 +164,13 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
         ));
     }
     Ok(HostsSpec {
-        tasks: None,
-        by_srun,
+        start: match is_by_srun {
+            true => AgentStart::Srun,
+            false => AgentStart::Shell(ssh(placement.ssh.clone())),
+        },
         hosts,
         spares,
         lease,
-        ssh: ssh(placement.ssh.clone()),
         refrain: placement.remote_refrain.clone(),
     })
 }

@@ -95,6 +95,17 @@ fn nodes_of_pbs_get_a_rank_for_each_line() {
     assert!(ended.err.contains(words), "{}", ended.err);
     let ended = run(&mut job("--launcher pbs --host a", "hello finalize")).expect(2);
     assert!(ended.err.contains("-l of qsub"), "{}", ended.err);
+    // This host needs no ssh.
+    let nodename = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    fs::write(&file, format!("{nodename}.some.domain\n{nodename}\n")).unwrap();
+    fs::remove_file(hosts.file("agent-a")).unwrap();
+    let mut by_no_ssh = job("", "say=hello fence finalize");
+    by_no_ssh.env("REFRAIN_SSH", "false");
+    let ended = run(&mut by_no_ssh).expect(0);
+    assert_eq!(ended.out.matches("hello").count(), 2);
     fs::remove_file(&file).unwrap();
     let ended = run(&mut job("", "hello finalize")).expect(2);
     assert!(ended.err.contains("nodes"), "{}", ended.err);

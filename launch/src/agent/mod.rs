@@ -23,7 +23,7 @@ mod watch;
 
 pub use service::AgentError;
 
-use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX};
+use crate::hosts::invitation::{Invitation, KEY, LINE_BYTES_MAX};
 use crate::hosts::message::{AGENT, FromAgent};
 use crate::polling;
 use refrain_pmi::Server;
@@ -59,7 +59,8 @@ pub fn run() -> Result<(), AgentError> {
 /// As [`run`].
 pub fn run_as_task(server: &mut Server) -> Result<(), AgentError> {
     let host = server.rank();
-    let Some(invitation) = Invitation::published(server, host)? else {
+    let value = server.get(0, KEY)?;
+    let Some(invitation) = Invitation::of_value(&value, host)? else {
         return Ok(());
     };
     // An agent ends when its standard input is closed: this one never is.

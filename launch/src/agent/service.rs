@@ -4,7 +4,7 @@ use super::input::Input;
 use super::ranks::{AgentRank, Shared};
 use super::watch::Watch;
 use crate::error::LaunchError;
-use crate::hosts::invitation::{NotAnInvitation, PublishedError};
+use crate::hosts::invitation::NotAnInvitation;
 use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
 use crate::leftovers;
 use crate::polling;
@@ -14,6 +14,7 @@ use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
+use refrain_pmi::PmiError;
 use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -29,9 +30,9 @@ pub enum AgentError {
     /// stdin has no invitation.
     #[error(transparent)]
     Invitation(#[from] NotAnInvitation),
-    /// No launcher has published an invitation.
+    /// The server of the tasks cannot be used.
     #[error(transparent)]
-    Published(#[from] PublishedError),
+    Server(#[from] PmiError),
     /// stdin cannot be read.
     #[error("stdin cannot be read: {0}")]
     Input(#[from] io::Error),

@@ -2,7 +2,7 @@
 //! the job fits a message.
 
 use super::invitation::{Invitation, LOCAL_NAME};
-use super::listing::HostsSpec;
+use super::listing::{AgentStart, HostsSpec};
 use super::message::{AGENT, Setup, ToAgent};
 use super::slurm::SRUN;
 use crate::error::LaunchError;
@@ -13,8 +13,11 @@ use bytes::BytesMut;
 use refrain_job::JobError;
 use refrain_wire::FrameError;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Instant;
 
 /// Default remote shell command.
 const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
@@ -24,7 +27,7 @@ const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
 pub struct AgentProcess {
     /// The started process. The agent ends when its stdin is closed. `None`: another launcher has
     /// started the agent.
-    pub(super) process: Option<ServiceProcess>,
+    process: Option<ServiceProcess>,
     /// Its end was handled.
     pub(super) has_ended: bool,
     /// The remote shell command with the host's name; `None`: the agent is on this host.
@@ -32,15 +35,6 @@ pub struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// The process of an agent that another launcher has started.
-    pub(super) fn started_by_others() -> Self {
-        Self {
-            process: None,
-            has_ended: true,
-            remote_shell: None,
-        }
-    }
-
     /// Starts the agent on one host.
     ///
     /// # Errors
@@ -54,13 +48,30 @@ impl AgentProcess {
             Some(path) => path.clone(),
             None => program::refrain("an agent on each host")?,
         };
-        let remote_shell = (spec.by_srun || name != LOCAL_NAME).then(|| remote_shell(spec, name));
+        let is_by_srun = matches!(spec.start, AgentStart::Srun);
+        let remote_shell = match &spec.start {
+            AgentStart::Srun => Some(SRUN.map(OsString::from).to_vec()),
+            _ if name == LOCAL_NAME => None,
+            AgentStart::Shell(words) if words.is_empty() => Some(SSH.map(OsString::from).to_vec()),
+            AgentStart::Shell(words) => Some(words.clone()),
+            AgentStart::Tasks(_) => {
+                return Ok(Self {
+                    process: None,
+                    has_ended: false,
+                    remote_shell: None,
+                });
+            }
+        };
+        let remote_shell = remote_shell.map(|mut words| {
+            words.push(name.into());
+            words
+        });
         let (command, arguments) = match &remote_shell {
             None => (refrain, vec!["agent".into()]),
             Some(words) => {
                 let mut words = words.iter().cloned();
                 // ssh passes the command to a shell, srun does not.
-                let refrain = match spec.by_srun {
+                let refrain = match is_by_srun {
                     true => refrain.into_os_string(),
                     false => quoted(&refrain),
                 };
@@ -81,6 +92,31 @@ impl AgentProcess {
         })
     }
 
+    /// Readable when the process has ended. `None`: there is none, or its end was handled.
+    pub(super) fn end_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let process = self.process.as_ref().filter(|_| !self.has_ended);
+        process.map(ServiceProcess::end_descriptor)
+    }
+
+    /// How the process has ended; `None`: it runs, or there is none.
+    pub(super) fn status(&mut self) -> Option<ExitStatus> {
+        self.process.as_mut()?.status()
+    }
+
+    /// Closes the agent's stdin.
+    pub(super) fn close_stdin(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.close_stdin();
+        }
+    }
+
+    /// Waits for the end of the process until `give_up_at`, then kills it.
+    pub(super) fn end(&mut self, give_up_at: Instant) {
+        if let Some(process) = &mut self.process {
+            process.end(give_up_at);
+        }
+    }
+
     /// The error for a process that has ended before the agent was ready.
     pub(super) fn gone(&self, name: &str, end: End) -> LaunchError {
         let advice = match (&self.remote_shell, end) {
@@ -98,18 +134,6 @@ impl AgentProcess {
         ))
         .into()
     }
-}
-
-/// The remote shell command with the host's name; the command for the host is appended.
-fn remote_shell(spec: &HostsSpec, name: &str) -> Vec<OsString> {
-    if spec.by_srun {
-        return SRUN.iter().copied().chain([name]).map(Into::into).collect();
-    }
-    let default = || SSH.map(OsString::from).to_vec();
-    let ssh = Some(spec.ssh.clone()).filter(|ssh| !ssh.is_empty());
-    let mut words = ssh.unwrap_or_else(default);
-    words.push(name.into());
-    words
 }
 
 /// Checks that the setup fits a message.

@@ -3,7 +3,7 @@
 use super::agent_process::check_setup;
 use super::gathering::{Gathering, Placed};
 use super::invitation::LOCAL_NAME;
-use super::listing::HostsSpec;
+use super::listing::{AgentStart, HostsSpec};
 use super::message::{Setup, ToAgent};
 use super::{Host, Hosts};
 use crate::error::LaunchError;
@@ -39,7 +39,7 @@ pub fn gather(
     };
     let placed = (0..spec.hosts.len()).filter_map(placed).collect();
     let mut gathering = Gathering::start(spec, setup.clone(), placed)?;
-    if let Some(tasks) = &spec.tasks {
+    if let AgentStart::Tasks(tasks) = &spec.start {
         gathering.publish(tasks)?;
     }
     gathering.wait(signals)?;
@@ -51,19 +51,22 @@ pub fn gather(
             of_rank[*rank as usize] = index;
         }
     }
-    // Agents cannot be started on the hosts of tasks that others have started.
-    let is_closed = |place: &usize| spec.tasks.is_some() && spec.hosts[*place].name != LOCAL_NAME;
+    let mut spec = spec.clone();
+    let mut lost_places = Vec::new();
+    if let AgentStart::Tasks(_) = spec.start {
+        // A task becomes an agent once. Later agents can be started on this host only.
+        spec.start = AgentStart::default();
+        let is_far = |place: &usize| spec.hosts[*place].name != LOCAL_NAME;
+        lost_places.extend((0..spec.hosts.len()).filter(is_far));
+    }
     Ok(Hosts {
         hosts,
         of_rank,
-        spec: HostsSpec {
-            tasks: None,
-            ..spec.clone()
-        },
+        spec,
         setup,
         next_look: Instant::now(),
         moves: Vec::new(),
-        lost_places: (0..spec.hosts.len()).filter(is_closed).collect(),
+        lost_places,
     })
 }
 

@@ -3,14 +3,13 @@
 use super::Host;
 use super::agent_process::AgentProcess;
 use super::far::AgentHandle;
-use super::invitation::{Invitation, LOCAL_NAME};
+use super::invitation::Invitation;
 use super::lease::Grant;
 use super::listing::{HostsSpec, Tasks};
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
 use crate::boot_clock::since_boot;
 use crate::error::LaunchError;
 use crate::same_memory::report_differing_addresses;
-use crate::service_process::ServiceProcess;
 use crate::signals::Signals;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
@@ -92,10 +91,7 @@ impl Gathering {
                 addresses: addresses.clone(),
             };
             gathering.waiting.push(Waiting {
-                agent_process: match &spec.tasks {
-                    Some(_) if name != LOCAL_NAME => AgentProcess::started_by_others(),
-                    _ => AgentProcess::start(spec, &name, &invitation)?,
-                },
+                agent_process: AgentProcess::start(spec, &name, &invitation)?,
                 name,
                 placed,
                 wire: None,
@@ -174,8 +170,8 @@ impl Gathering {
     pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let named = self.waiting.iter().filter_map(|it| it.wire.as_ref());
         let wires = self.unnamed.iter().chain(named);
-        let processes = self.waiting.iter().map(|it| &it.agent_process.process);
-        let ends = processes.flatten().map(ServiceProcess::end_descriptor);
+        let ends = self.waiting.iter();
+        let ends = ends.filter_map(|it| it.agent_process.end_descriptor());
         std::iter::once((self.door.as_fd(), PollFlags::IN))
             .chain(wires.map(|wire| (wire.as_fd(), wire.interest())))
             .chain(ends.map(|end| (end, PollFlags::IN)))
@@ -285,8 +281,7 @@ impl Waiting {
             }
         }
         // Messages that it sent before its end are read first.
-        let process = self.agent_process.process.as_mut();
-        match process.and_then(ServiceProcess::status) {
+        match self.agent_process.status() {
             Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
             None => Ok(()),
         }
@@ -317,14 +312,10 @@ impl Drop for Gathering {
         let give_up_at = Instant::now() + super::END_MAX;
         for waiting in &mut self.waiting {
             waiting.wire = None;
-            if let Some(process) = &mut waiting.agent_process.process {
-                process.close_stdin();
-            }
+            waiting.agent_process.close_stdin();
         }
         for waiting in &mut self.waiting {
-            if let Some(process) = &mut waiting.agent_process.process {
-                process.end(give_up_at);
-            }
+            waiting.agent_process.end(give_up_at);
         }
     }
 }

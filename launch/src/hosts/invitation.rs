@@ -22,7 +22,7 @@ pub const LINE_BYTES_MAX: u64 = 16 << 10;
 const ADDRESSES_MAX: usize = 64;
 
 /// Key of the line among the values of tasks.
-const KEY: &str = "refrain-invitation";
+pub const KEY: &str = "refrain-invitation";
 /// Its value when no job could be started.
 const NO_JOB: &str = "none";
 /// Stands for a blank there.
@@ -50,20 +50,9 @@ pub struct Invitation {
 ///
 /// # Errors
 /// Of the tasks' server.
-pub fn dismiss(server: &mut Server) -> Result<(), PmiError> {
+pub fn dismiss_tasks(server: &mut Server) -> Result<(), PmiError> {
     server.put(KEY, NO_JOB)?;
     server.fence()
-}
-
-/// Why there is no invitation among the values of tasks.
-#[derive(Debug, Error)]
-pub enum PublishedError {
-    /// The server cannot be used.
-    #[error(transparent)]
-    Server(#[from] PmiError),
-    /// The value is another one.
-    #[error(transparent)]
-    Invitation(#[from] NotAnInvitation),
 }
 
 /// Why a line is not an invitation. Does not contain the line: that may have a secret.
@@ -95,13 +84,12 @@ impl Invitation {
         published.map_err(|error| JobError::Config(error.to_string()))
     }
 
-    /// The line that the launcher, which is task 0, has given to all tasks, for this host. `None`:
-    /// it needs no agents.
+    /// Reads the value that task 0, the launcher, has [published](Self::publish), for the agent of
+    /// `host`. `None`: the launcher needs no agents.
     ///
     /// # Errors
-    /// Of the tasks' server, or it is no invitation.
-    pub fn published(server: &mut Server, host: u32) -> Result<Option<Self>, PublishedError> {
-        let value = server.get(0, KEY)?;
+    /// The value is no invitation.
+    pub fn of_value(value: &str, host: u32) -> Result<Option<Self>, NotAnInvitation> {
         if value == NO_JOB {
             return Ok(None);
         }

@@ -23,21 +23,37 @@ pub struct HostSlots {
 /// The server of tasks that another launcher has started.
 pub type Tasks = Arc<Mutex<Server>>;
 
+/// How the agents of a job are started. The agent on `localhost` is a child of the launcher, except
+/// with srun.
+#[derive(Clone, Debug)]
+pub enum AgentStart {
+    /// By this remote shell command; host name and command are appended. Empty:
+    /// `ssh -oBatchMode=yes`.
+    Shell(Vec<OsString>),
+    /// By srun, in this job's Slurm allocation.
+    Srun,
+    /// Another launcher has started a task on each host. The number of the task is that of the
+    /// host's first rank.
+    Tasks(Tasks),
+}
+
+impl Default for AgentStart {
+    fn default() -> Self {
+        Self::Shell(Vec::new())
+    }
+}
+
 /// Placement of the ranks of a job.
 #[derive(Clone, Debug, Default)]
 pub struct HostsSpec {
     /// Hosts in the order in which ranks are placed. Empty: this host alone, without agents.
     pub hosts: Vec<HostSlots>,
-    /// Agents are started by srun, in this job's Slurm allocation.
-    pub by_srun: bool,
-    /// Tasks that another launcher has started become the agents of all hosts but `localhost`: the
-    /// first task of a host has the number of the host's first rank.
-    pub tasks: Option<Tasks>,
-    /// Remote shell command; host name and command are appended. Empty: `ssh -oBatchMode=yes`.
-    pub ssh: Vec<OsString>,
+    /// How agents are started.
+    pub start: AgentStart,
     /// Path of `refrain` on the hosts. `None`: the path on this host.
     pub refrain: Option<PathBuf>,
-    /// The last hosts of the list, so many, get no ranks at the start; they take those of lost hosts.
+    /// Number of hosts at the end of the list that get no ranks at the start. They take the ranks of
+    /// lost hosts.
     pub spares: usize,
     /// Time without an answer after which a host counts as lost, if ranks may be restarted.
     pub lease: Option<Duration>,

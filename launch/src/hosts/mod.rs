@@ -144,10 +144,8 @@ impl Hosts {
         self.hosts.iter().enumerate().flat_map(|(number, host)| {
             let wire = host.wire.as_ref();
             let wire = wire.map(|wire| (number, false, wire.as_fd(), wire.interest()));
-            let process = host.agent_process.process.as_ref();
-            let process = process.filter(|_| !host.agent_process.has_ended);
-            let ending =
-                process.map(|process| (number, true, process.end_descriptor(), PollFlags::IN));
+            let ending = host.agent_process.end_descriptor();
+            let ending = ending.map(|descriptor| (number, true, descriptor, PollFlags::IN));
             wire.into_iter().chain(ending)
         })
     }
@@ -197,9 +195,7 @@ impl Drop for Hosts {
                 true => give_up_at,
                 false => Instant::now(),
             };
-            if let Some(process) = &mut host.agent_process.process {
-                process.end(give_up_at);
-            }
+            host.agent_process.end(give_up_at);
             host.wire = None;
         }
     }

@@ -8,7 +8,6 @@ use crate::link::Memory;
 use crate::outcome::HOST_LOST;
 use crate::process::RankProcess;
 use crate::serve::sink_of;
-use crate::service_process::ServiceProcess;
 use crate::start::Placement;
 use crate::verdict::End;
 use signal_hook::consts::SIGKILL;
@@ -63,7 +62,7 @@ impl Job {
         let Some(hosts) = self.hosts() else { return };
         let agent = &mut hosts.hosts[number].agent_process;
         agent.has_ended = true;
-        let status = agent.process.as_mut().and_then(ServiceProcess::status);
+        let status = agent.status();
         let how = status.map_or(String::new(), |status| format!(" ({status})"));
         self.lose_host(number, &format!("it has ended{how}"));
     }
@@ -203,9 +202,7 @@ impl Job {
         if host.wire.take().is_none() {
             return;
         }
-        if let Some(process) = &mut host.agent_process.process {
-            process.close_stdin();
-        }
+        host.agent_process.close_stdin();
         let (name, ranks) = (host.name.clone(), host.placed.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
         let lost = format!("host {name}: the connection to the agent is lost: {why}");
