@@ -15,8 +15,9 @@ pub const HOST_LOST: i32 = 75;
 pub struct Outcome {
     /// Exit status for the launcher: the status of the first rank that failed (128 + signal for a
     /// killed one; 1 for one that failed with status 0), 128 + signal if a signal ended the
-    /// launcher, [`HOST_LOST`], 141 (as by SIGPIPE) if the output has no reader any more, [`DIFFERED`] if
-    /// replayed messages had other bytes and everything else ended well, or 0.
+    /// launcher, 75 if a lost host ended the job, 141 (as by SIGPIPE) if the output has no reader
+    /// any more, [`DIFFERED`] if replayed messages had other bytes and everything else ended well,
+    /// or 0.
     pub status: i32,
     /// What failed, for people; `None` after a good end, and if the reader of the output is gone.
     pub failure: Option<String>,

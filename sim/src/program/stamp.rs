@@ -95,7 +95,7 @@ impl Stamp {
     }
 }
 
-/// The payload of a message of `bytes` bytes (at least [`STAMP_BYTES`](crate::plan::STAMP_BYTES))
+/// The payload of a message of `bytes` bytes (at least [`STAMP_BYTES`])
 /// with this stamp.
 pub fn payload(stamp: &Stamp, bytes: usize) -> Vec<u8> {
     let mut payload = Vec::with_capacity(bytes + 8);
