@@ -34,7 +34,7 @@ impl<T> Table<T> {
     }
 
     /// Adds an object; returns its handle. `None`: a million objects exist.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, object: T) -> Option<usize> {
         let index = match self.free.pop() {
             Some(index) => index,

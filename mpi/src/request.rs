@@ -31,13 +31,20 @@ pub struct Entry {
     pub operation: Operation,
     /// Finds the source of a receive; `None`: the request is none.
     pub source: Option<Finder>,
-    /// How an operation of the library has ended, if the program has asked and not taken the end.
-    pub over: Option<Box<Ended>>,
-    pub persistent: Option<Box<Persistent>>,
-    /// What the end of the operation makes.
-    pub then: Option<Then>,
     /// A persistent request is active from its start to its end, another one always.
     pub is_active: bool,
+    /// What few requests have. The others are short, and quick to make and to end.
+    rare: Option<Box<Rare>>,
+}
+
+/// What few requests have.
+#[derive(Default)]
+pub struct Rare {
+    /// How an operation of the library has ended, if the program has asked and not taken the end.
+    pub over: Option<Ended>,
+    pub persistent: Option<Persistent>,
+    /// What the end of the operation makes.
+    pub then: Option<Then>,
     /// The program has freed a generalized request that is not complete.
     pub is_freed: bool,
     /// The program has cancelled a send: tests until it is made complete.
@@ -83,31 +90,43 @@ impl Entry {
         Self {
             operation,
             source,
-            over: None,
-            persistent: None,
-            then: None,
             is_active: true,
-            is_freed: false,
-            tests_left: None,
+            rare: None,
         }
     }
 
+    #[inline]
     pub fn library(request: refrain::Request, source: Option<Finder>) -> Self {
         Self::new(Operation::Library(request), source)
     }
 
-    pub fn persistent(self, how: Persistent) -> Self {
-        Self {
-            persistent: Some(Box::new(how)),
-            is_active: false,
-            ..self
-        }
+    pub fn persistent(mut self, how: Persistent) -> Self {
+        self.rare_mut().persistent = Some(how);
+        self.is_active = false;
+        self
+    }
+
+    /// What the request has of what few have.
+    #[inline]
+    pub fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
+    }
+
+    /// As [`rare`](Self::rare), to change it.
+    pub fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// How the operation has ended, if the program has asked and not taken the end.
+    #[inline]
+    pub fn over(&self) -> Option<&Ended> {
+        self.rare()?.over.as_ref()
     }
 
     #[inline]
     pub fn progress(&self) -> Progress {
         match &self.operation {
-            _ if self.over.is_some() => Progress::Over,
+            _ if self.over().is_some() => Progress::Over,
             Operation::Library(library) => Progress::Pending(*library),
             Operation::Nothing => Progress::Over,
             Operation::General(general) if general.is_complete => Progress::Over,
@@ -119,7 +138,7 @@ impl Entry {
 
     /// The status of a request that has ended, unless the program has to tell it.
     pub fn status(&self) -> Status {
-        match (&self.over, &self.operation, &self.source) {
+        match (self.over(), &self.operation, &self.source) {
             (Some(ended), ..) => self.ended(ended),
             (None, Operation::Parts(parts), _) => parts.status,
             (None, _, Some(_)) => from_proc_null(),
@@ -171,7 +190,7 @@ impl Requests {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, entry: Entry) -> Result<Request> {
         Ok(Request(made(self.table.add(entry), "requests")?))
     }
@@ -217,18 +236,52 @@ impl Requests {
     /// A request has ended: it becomes null, or inactive if it is persistent.
     #[inline]
     pub fn end(&mut self, request: &mut Request) {
-        match self.table.get_mut(request.0) {
-            Some(entry) if entry.persistent.is_some() => {
-                entry.is_active = false;
-                entry.over = None;
-            }
-            _ => {
-                if *request != self.sent {
-                    self.table.discard(request.0);
-                }
-                *request = abi::REQUEST_NULL;
-            }
+        let entry = self.table.get_mut(request.0);
+        if let Some((is_active, rare)) =
+            entry.and_then(|it| Some((&mut it.is_active, it.rare.as_deref_mut()?)))
+            && rare.persistent.is_some()
+        {
+            *is_active = false;
+            rare.over = None;
+            return;
         }
+        if *request != self.sent {
+            self.table.discard(request.0);
+        }
+        *request = abi::REQUEST_NULL;
+    }
+
+    /// Whether this is the request of sends that are complete.
+    #[inline]
+    pub fn is_sent(&self, request: Request) -> bool {
+        request == self.sent
+    }
+
+    /// The operation of a request that has nothing rare, if it is one of the library.
+    #[inline]
+    pub fn usual(&self, request: Request) -> Option<refrain::Request> {
+        match self.table.get(request.0)? {
+            Entry {
+                operation: Operation::Library(library),
+                rare: None,
+                ..
+            } => Some(*library),
+            _ => None,
+        }
+    }
+
+    /// The status of a [usual](Self::usual) request that has ended so.
+    #[inline]
+    pub fn status_of_usual(&self, request: Request, ended: &Ended) -> Status {
+        let entry = self.table.get(request.0);
+        entry.map_or_else(empty, |it| it.ended(ended))
+    }
+
+    /// Ends a [usual](Self::usual) request.
+    #[inline]
+    pub fn end_usual(&mut self, request: &mut Request) {
+        self.table.discard(request.0);
+        *request = abi::REQUEST_NULL;
     }
 }
 

@@ -149,6 +149,7 @@ impl Mpi {
     }
 
     /// Adds a request and gives its handle to the program.
+    #[inline(always)]
     pub fn give(&self, place: *mut Request, entry: super::request::Entry) -> Result {
         let handle = self.requests.borrow_mut().add(entry)?;
         super::abi::put(place, handle);
@@ -157,11 +158,16 @@ impl Mpi {
 }
 
 /// The handle that a table has made, or the error that it is full.
+#[inline]
 pub fn made(handle: Option<usize>, what: &str) -> Result<usize> {
-    handle.ok_or_else(|| {
-        Failure::new(
-            abi::ERR_NO_MEM,
-            format_args!("a million {what} exist: free some"),
-        )
-    })
+    handle.ok_or_else(|| full(what))
+}
+
+#[cold]
+#[inline(never)]
+fn full(what: &str) -> Failure {
+    Failure::new(
+        abi::ERR_NO_MEM,
+        format_args!("a million {what} exist: free some"),
+    )
 }

@@ -103,7 +103,7 @@ impl Active {
             let entry = known.get_mut(requests[place])?;
             match &mut entry.operation {
                 Operation::Parts(parts) => parts.note(number, ended, &mut *mpi().world()?)?,
-                _ => entry.over = Some(Box::new(*ended)),
+                _ => entry.rare_mut().over = Some(*ended),
             }
         }
         Ok(())
@@ -169,12 +169,16 @@ pub fn complete_cancelled(requests: &[Request], waits: bool) -> Result {
         let Ok(entry) = known.get_mut(*request) else {
             continue;
         };
-        let (Some(left), Operation::Library(library)) = (entry.tests_left, &entry.operation) else {
+        let (Some(left), Operation::Library(library)) =
+            (entry.rare().and_then(|it| it.tests_left), &entry.operation)
+        else {
             continue;
         };
-        entry.tests_left = left.checked_sub(1).filter(|_| !waits);
-        if entry.tests_left.is_none() {
-            mpi().world()?.cancel(*library)?;
+        let library = *library;
+        let left = left.checked_sub(1).filter(|_| !waits);
+        entry.rare_mut().tests_left = left;
+        if left.is_none() {
+            mpi().world()?.cancel(library)?;
         }
     }
     Ok(())

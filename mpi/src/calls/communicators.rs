@@ -237,7 +237,7 @@ fn begin_duplicate(
     let handle = mpi().communicators.borrow_mut().add(old.clone())?;
     put(place, handle);
     let mut entry = Entry::library(library, None);
-    entry.then = Some(Box::new(move || {
+    entry.rare_mut().then = Some(Box::new(move || {
         let mut world = mpi().world()?;
         let group = world.group_with(&old.ranks, contexts[0])?;
         let mut new = match &old.remote {

@@ -249,7 +249,9 @@ impl Described<'_> {
         };
         drop(borrowed);
         let mut entry = Entry::library(request, None);
-        entry.then = then;
+        if then.is_some() {
+            entry.rare_mut().then = then;
+        }
         let entry = match how {
             Some(how) => entry.persistent(how),
             None => entry,

@@ -40,7 +40,7 @@ pub fn grequest_complete(request: Request) -> Result {
         };
         general.is_complete = true;
         let general = **general;
-        match entry.is_freed {
+        match entry.rare().is_some_and(|it| it.is_freed) {
             true => requests.remove(request).map(|_| Some(general))?,
             false => None,
         }

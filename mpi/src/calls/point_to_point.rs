@@ -82,9 +82,13 @@ struct Usual {
 
 #[inline(always)]
 fn usual(data: &Data, rank: c_int, tag: c_int, comm: Comm) -> Option<Usual> {
-    let bytes = usual_bytes(data.at, data.count, data.datatype)?;
     let communicators = mpi().communicators.borrow();
-    let comm = communicators.get(comm).ok()?;
+    usual_of(data, rank, tag, communicators.get(comm).ok()?)
+}
+
+#[inline(always)]
+fn usual_of(data: &Data, rank: c_int, tag: c_int, comm: &Communicator) -> Option<Usual> {
+    let bytes = usual_bytes(data.at, data.count, data.datatype)?;
     let peer = comm.peers().get(rank as usize).filter(|_| tag >= 0)?;
     Some(Usual {
         peer: peer.0,
@@ -283,23 +287,39 @@ pub fn irecv(
         count,
         datatype,
     };
-    let finder = with(comm, |comm| Ok(comm.finder()))?;
-    let request = match usual(&data, source, tag, comm) {
+    let communicators = mpi().communicators.borrow();
+    let known = communicators.get(comm)?;
+    let request = match usual_of(&data, source, tag, known) {
         Some(usual) => {
             // SAFETY: the standard asks the program to leave the buffer alone until the end.
             let room = unsafe { ReceiveBuffer::bytes(at.cast(), usual.bytes) };
             let from = from(usual.peer).tag(tag).context(usual.context);
             mpi().world()?.start_receive(room, from)?
         }
-        None => {
-            let Some(from) = with(comm, |comm| comm.from(source, tag))? else {
-                return mpi().give(place, Entry::new(Operation::Nothing, Some(finder)));
-            };
-            let room = incoming(at, count, datatype)?;
-            mpi().world()?.start_receive(room, from)?
-        }
+        None => match begin_other_receive(&data, source, tag, known)? {
+            Some(request) => request,
+            None => {
+                let entry = Entry::new(Operation::Nothing, Some(known.finder()));
+                return mpi().give(place, entry);
+            }
+        },
     };
-    mpi().give(place, Entry::library(request, Some(finder)))
+    mpi().give(place, Entry::library(request, Some(known.finder())))
+}
+
+/// Begins a receive that is not usual. `None`: it is from `MPI_PROC_NULL`.
+#[inline(never)]
+fn begin_other_receive(
+    data: &Data,
+    source: c_int,
+    tag: c_int,
+    comm: &Communicator,
+) -> Result<Option<refrain::Request>> {
+    let Some(from) = comm.from(source, tag)? else {
+        return Ok(None);
+    };
+    let room = incoming(data.at.cast_mut(), data.count, data.datatype)?;
+    Ok(Some(mpi().world()?.start_receive(room, from)?))
 }
 
 pub fn recv_init(

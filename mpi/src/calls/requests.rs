@@ -24,7 +24,9 @@ pub fn take_ended(request: Request) -> Result {
 fn end(request: &mut Request, ended: Option<&Ended>) -> Result<(Status, Option<Failure>)> {
     let mut known = mpi().requests.borrow_mut();
     let entry = known.get_mut(*request)?;
-    if let Some(then) = entry.then.take() {
+    if entry.rare().is_some()
+        && let Some(then) = entry.rare_mut().then.take()
+    {
         then()?;
     }
     if let Operation::General(general) = &entry.operation {
@@ -39,7 +41,7 @@ fn end(request: &mut Request, ended: Option<&Ended>) -> Result<(Status, Option<F
         Some(ended) => entry.ended(ended),
         None => entry.status(),
     };
-    let failure = ended.or(entry.over.as_deref()).and_then(truncated);
+    let failure = ended.or(entry.over()).and_then(truncated);
     known.end(request);
     Ok((status, failure))
 }
@@ -160,13 +162,53 @@ pub fn waitall(number: c_int, requests: *mut Request, statuses: *mut Status) -> 
     let mut failed = None;
     // One after the other: the order of waits that all must end is no event.
     for (place, request) in requests.iter_mut().enumerate() {
-        let (status, failure) = wait_for(request)?.unwrap_or((empty(), None));
-        failed = failed.or(failure);
-        if let Some(of) = statuses.get_mut(place) {
-            *of = status;
+        let status = statuses.get_mut(place);
+        match usual(request) {
+            Usual::Over => give_status(status, empty),
+            Usual::Pending(mut library) => {
+                let ended = mpi().world()?.wait(&mut library)?;
+                let mut known = mpi().requests.borrow_mut();
+                give_status(status, || known.status_of_usual(*request, &ended));
+                known.end_usual(request);
+                if ended.truncated_to.is_some() {
+                    failed = failed.or(truncated(&ended));
+                }
+            }
+            Usual::Not => {
+                let (of, failure) = wait_for(request)?.unwrap_or((empty(), None));
+                give_status(status, || of);
+                failed = failed.or(failure);
+            }
         }
     }
     several(failed)
+}
+
+#[inline(always)]
+fn give_status(place: Option<&mut Status>, status: impl FnOnce() -> Status) {
+    if let Some(place) = place {
+        *place = status();
+    }
+}
+
+/// Most requests.
+enum Usual {
+    /// Null, or of a send that is complete; null now.
+    Over,
+    /// One operation of the library, and nothing else.
+    Pending(refrain::Request),
+    /// Another request.
+    Not,
+}
+
+#[inline(always)]
+fn usual(request: &mut Request) -> Usual {
+    let known = mpi().requests.borrow();
+    if *request == abi::REQUEST_NULL || known.is_sent(*request) {
+        *request = abi::REQUEST_NULL;
+        return Usual::Over;
+    }
+    known.usual(*request).map_or(Usual::Not, Usual::Pending)
 }
 
 pub fn testall(
@@ -363,7 +405,7 @@ pub fn request_free(request: *mut Request) -> Result {
         && !general.is_complete
     {
         // The program completes it later, and its free function is called then.
-        entry.is_freed = true;
+        entry.rare_mut().is_freed = true;
         *request = abi::REQUEST_NULL;
         return Ok(());
     }
@@ -397,20 +439,23 @@ pub fn start(request: *mut Request) -> Result {
     let mut requests = mpi().requests.borrow_mut();
     let entry = requests.get_mut(request)?;
     if entry.is_active {
-        let why = match entry.persistent {
+        let why = match entry.rare().and_then(|it| it.persistent.as_ref()) {
             Some(_) => "the persistent request is active: wait for it first",
             None => "the request is not persistent",
         };
         return Err(Failure::new(abi::ERR_REQUEST, why));
     }
-    match (entry.persistent.as_deref(), &mut entry.operation) {
-        (Some(Persistent::By(send)), _) => send()?,
-        (_, Operation::Library(library)) => mpi().world()?.start(*library)?,
-        (_, Operation::Parts(parts)) => parts.start(&mut *mpi().world()?)?,
-        (_, Operation::Nothing | Operation::General(_)) => {}
+    if let Some(Persistent::By(send)) = &entry.rare_mut().persistent {
+        send()?;
+    } else {
+        match &mut entry.operation {
+            Operation::Library(library) => mpi().world()?.start(*library)?,
+            Operation::Parts(parts) => parts.start(&mut *mpi().world()?)?,
+            Operation::Nothing | Operation::General(_) => {}
+        }
     }
     entry.is_active = true;
-    entry.tests_left = None;
+    entry.rare_mut().tests_left = None;
     Ok(())
 }
 
@@ -430,7 +475,7 @@ pub fn cancel(request: *mut Request) -> Result {
             Ok(mpi().world()?.cancel(*library)?)
         }
         Operation::Library(_) => {
-            entry.tests_left = Some(CANCELLED_TESTS);
+            entry.rare_mut().tests_left = Some(CANCELLED_TESTS);
             mpi().cancels_sends.set(true);
             Ok(())
         }

@@ -138,6 +138,16 @@ impl Handle {
         Some(self.0?.posted_at)
     }
 
+    /// Takes the outcome of a receive that has ended, and makes the handle null: the call returns it.
+    /// `None` for all others, and for a receive that has not ended.
+    #[inline]
+    pub fn take_received(&mut self, engine: &mut Engine<impl Protocol>) -> Option<Outcome> {
+        let operation = self.0.filter(|it| it.sent.is_none())?;
+        let outcome = engine.take(operation.id?)?;
+        *self = Self::NULL;
+        Some(outcome)
+    }
+
     /// Makes the handle null and removes the request from the engine: a call returns its end.
     #[inline]
     pub(super) fn end(&mut self, engine: &mut Engine<impl Protocol>) {

@@ -118,7 +118,7 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, value: T) -> Key {
         self.made += 1;
         let index = match self.free.pop() {
@@ -154,14 +154,6 @@ impl<T> Table<T> {
 
     pub fn remove(&mut self, key: Key) -> Option<T> {
         self.free(key)?.take()
-    }
-
-    /// Removes a value without moving it.
-    #[inline]
-    fn discard(&mut self, key: Key) {
-        if let Some(value) = self.free(key) {
-            *value = None;
-        }
     }
 
     /// Frees the slot of a value, which the caller takes out.
@@ -275,13 +267,19 @@ impl Table<Entry> {
     /// Marks a request whose completion is returned: it becomes null, or inactive if persistent.
     #[inline]
     pub fn end(&mut self, request: &mut Request) {
-        let Some(entry) = self.get_mut(request.0) else {
+        let Some(slot) = self.slots.get_mut(request.0.slot as usize) else {
             return;
         };
-        entry.handle = Handle::NULL;
-        if entry.template.is_none() {
-            self.discard(request.0);
-            *request = Request::NULL;
+        match &mut slot.value {
+            Some(entry) if slot.serial == request.0.serial => match &entry.template {
+                Some(_) => entry.handle = Handle::NULL,
+                None => {
+                    slot.value = None;
+                    self.free.push(request.0.slot as usize);
+                    *request = Request::NULL;
+                }
+            },
+            _ => {}
         }
     }
 }

@@ -49,7 +49,7 @@ impl World {
     ///
     /// # Errors
     /// For a rank that does not exist.
-    #[inline]
+    #[inline(always)]
     pub fn start_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
         let pattern = self.pattern(from)?;
         let handle = calls::post_receive(&mut self.engine, room, pattern);
@@ -193,16 +193,33 @@ impl World {
     ///
     /// # Errors
     /// [`Error::Request`]; else as [`World::send`].
-    #[inline]
+    // Inlined always, as far as the message of a receive has arrived, which is frequent in a wait for
+    // several: its result is made in the caller's place.
+    #[inline(always)]
     pub fn wait(&mut self, request: &mut Request) -> Result<Ended, Error> {
-        let mut handle = self.requests.operation(*request)?;
         self.engine.tick();
-        if handle.is_null() {
-            return Ok(self.empty(0));
-        }
-        let outcome = self.block_until(|world| calls::try_wait(&mut world.engine, &mut handle))?;
+        let received = (self.requests.get_mut(request.0))
+            .and_then(|it| it.handle.take_received(&mut self.engine));
+        let outcome = match received {
+            Some(outcome) => outcome,
+            None => match self.wait_for(*request)? {
+                Some(outcome) => outcome,
+                None => return Ok(self.empty(0)),
+            },
+        };
         self.requests.end(request);
         Ok(Ended::new(0, outcome))
+    }
+
+    /// The outcome of a request that may take time; `None`: it is null or inactive.
+    #[inline(never)]
+    fn wait_for(&mut self, request: Request) -> Result<Option<Outcome>, Error> {
+        let mut handle = self.requests.operation(request)?;
+        if handle.is_null() {
+            return Ok(None);
+        }
+        self.block_until(|world| calls::try_wait(&mut world.engine, &mut handle))
+            .map(Some)
     }
 
     /// Checks whether one request has ended. The call is an event, for sends and receives. A null
@@ -356,7 +373,7 @@ impl World {
         self.messages.count()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn add_request(&mut self, entry: Entry) -> Request {
         Request(self.requests.insert(entry))
     }

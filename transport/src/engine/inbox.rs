@@ -199,6 +199,14 @@ impl<P: Protocol> Delivery<'_, P> {
         self.statistics.bytes_received += head.bytes;
         match place {
             Place::Receive(id) => {
+                if let Payload::Here(payload) = arrival.payload
+                    && payload.len() as u64 == head.bytes
+                    && !(head.rendezvous | head.want_ack)
+                    && self.inbox.unseen.is_none()
+                    && self.requests.receive_whole(id, head, payload)
+                {
+                    return Disposition::Consumed;
+                }
                 self.match_made(head, id);
                 self.first_payload(head, id, arrival.payload)
             }

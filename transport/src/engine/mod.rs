@@ -491,6 +491,18 @@ impl<P: Protocol> Engine<P> {
         self.requests.remove(id);
     }
 
+    /// The outcome of a request, if it has ended. The request is retired then.
+    #[inline]
+    pub fn take(&mut self, id: RequestId) -> Option<Outcome> {
+        // One branch: `|`.
+        if self.plays_again | self.operations.is_any_open() {
+            let outcome = self.requests.outcome(id)?;
+            self.retire(id);
+            return Some(outcome);
+        }
+        self.requests.take(id)
+    }
+
     /// Makes progress wherever possible; returns whether anything arrived.
     ///
     /// # Errors

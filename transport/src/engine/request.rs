@@ -3,8 +3,10 @@
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use super::publishing::Publication;
+use super::stored::MessageHead;
 use crate::gate::{Gate, Mark};
 use crate::matching::PostedId;
+use core::num::NonZeroU32;
 use refrain_ring::{Clock, Rank, Ssn, Stream};
 use slab::Slab;
 
@@ -12,7 +14,8 @@ use slab::Slab;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId {
     index: u32,
-    generation: u32,
+    /// Never 0, so that there is room for the id of no request.
+    generation: NonZeroU32,
 }
 
 /// Properties of a message that was received, sent or found.
@@ -63,7 +66,7 @@ impl SendTo {
 
 #[derive(Debug)]
 pub(super) struct Request {
-    generation: u32,
+    generation: NonZeroU32,
     /// Its id in events: the clock at its post.
     pub posted_at: Clock,
     pub kind: RequestKind,
@@ -176,7 +179,7 @@ impl Requests {
     #[inline(always)]
     pub fn add(&mut self, posted_at: Clock, kind: RequestKind, state: RequestState) -> RequestId {
         self.generations = self.generations.wrapping_add(1);
-        let generation = self.generations;
+        let generation = NonZeroU32::new(self.generations).unwrap_or(NonZeroU32::MAX);
         let index = self.slab.insert(Request {
             generation,
             posted_at,
@@ -244,6 +247,31 @@ impl Requests {
         }
     }
 
+    /// Ends a receive whose match is no event with its message, all of which is here: the usual
+    /// message. Returns false, and does nothing, if the match is an event.
+    #[inline(always)]
+    pub fn receive_whole(&mut self, id: RequestId, head: &MessageHead, payload: &[u8]) -> bool {
+        let Some(request) = self.get_mut(id) else {
+            return false;
+        };
+        let RequestState::Receiving(receiving) = &request.state else {
+            return false;
+        };
+        if receiving.is_logged {
+            return false;
+        }
+        receiving.buffer.unpack(0, payload);
+        let room = receiving.buffer.room_bytes();
+        request.state = RequestState::Done(Outcome {
+            status: head.status(),
+            truncated_to: (room < head.bytes).then_some(room),
+        });
+        if request.detached {
+            self.slab.remove(id.index as usize);
+        }
+        true
+    }
+
     /// Ends a receive if all of its message has arrived; returns whether it has ended.
     #[inline(always)]
     pub fn finish_receive_if_whole(&mut self, id: RequestId) -> bool {
@@ -283,7 +311,7 @@ impl Requests {
     #[inline]
     pub fn take(&mut self, id: RequestId) -> Option<Outcome> {
         let outcome = self.outcome(id)?;
-        self.slab.remove(id.index as usize);
+        drop(self.slab.try_remove(id.index as usize));
         Some(outcome)
     }
 

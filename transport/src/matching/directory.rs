@@ -52,6 +52,12 @@ impl Directory {
         }
     }
 
+    /// Whether there are no lists.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken == 0
+    }
+
     /// The place of the list of this envelope; valid until the next change.
     #[inline]
     pub(super) fn place(&self, envelope: &Envelope) -> Option<usize> {

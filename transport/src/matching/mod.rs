@@ -8,13 +8,17 @@
 //! |---|---|
 //! | post; remove by id; cancel of an exact receive | O(1) |
 //! | cancel of a wildcard receive | O(wildcards) |
-//! | message to an exact receive | O(1), and O(wildcards posted before it) |
+//! | message to an exact receive | O(1), and O(wildcards posted before it); once O(receives on the row) |
 //! | message to a wildcard receive | O(wildcards posted before it) |
 //! | exact receive or probe of an unexpected message | O(1) |
 //! | wildcard receive or probe of one | O(messages that arrived before it) |
 //!
 //! No cost depends on how many entries share an envelope. No operation allocates once the queues
 //! have been as long before.
+//!
+//! Messages mostly come in the order of their receives. So exact receives first stand on one *row*
+//! in that order, where only the oldest one is compared. A message that it does not accept moves
+//! the row to the lists by envelope, which receives then use until all of them are empty.
 
 mod directory;
 mod pool;
@@ -85,8 +89,9 @@ pub struct UnexpectedId(Handle);
 pub struct Matcher<R, M> {
     /// Number of receives and messages so far: the number of the next one.
     entries: u64,
-    /// Exact receives; each is on the list of its envelope.
-    receives: Pool<(Pattern, R), 1>,
+    /// Exact receives; all of them are on the row, or each is on the list of its envelope.
+    receives: Pool<(Envelope, R), 1>,
+    row: List,
     exact_receives: Directory,
     /// Receives with wildcards, oldest first.
     wildcards: VecDeque<(Handle, Pattern, R)>,
@@ -108,6 +113,7 @@ impl<R, M> Matcher<R, M> {
         Self {
             entries: 0,
             receives: Pool::new(),
+            row: List::EMPTY,
             exact_receives: Directory::new(),
             wildcards: VecDeque::new(),
             messages: Pool::new(),
@@ -145,10 +151,13 @@ impl<R, M> Matcher<R, M> {
             self.wildcards.push_back((handle, pattern, value));
             return PostedId(handle);
         };
-        let (pool, receive) = (&mut self.receives, (pattern, value));
+        let (pool, receive) = (&mut self.receives, (envelope, value));
         let append = |list: &mut List| pool.append(number, receive, [list]);
-        let index = self.exact_receives.append(&envelope, append);
-        PostedId(self.receives.handle(index))
+        let index = match self.exact_receives.is_empty() {
+            true => append(&mut self.row),
+            false => self.exact_receives.append(&envelope, append),
+        };
+        PostedId(Handle { number, index })
     }
 
     /// Takes a posted receive back; `None` if it was matched or cancelled.
@@ -159,8 +168,10 @@ impl<R, M> Matcher<R, M> {
             let (_, _, value) = self.wildcards.remove(found.ok()?)?;
             return Some(value);
         };
-        let envelope = self.receives.get(index).0.exact()?;
-        let place = self.exact_receives.place(&envelope)?;
+        let place = match self.row.is_empty() {
+            true => Some(self.exact_receives.place(&self.receives.get(index).0)?),
+            false => None,
+        };
         Some(self.remove_exact(place, index).1)
     }
 
@@ -170,7 +181,7 @@ impl<R, M> Matcher<R, M> {
     /// posted first gets it.
     #[inline(always)]
     pub fn take_posted(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
-        let exact = self.exact_receives.oldest(envelope);
+        let exact = self.oldest_exact(envelope);
         if !self.wildcards.is_empty()
             && let Some(taken) = self.take_wildcard(envelope, exact.map(|(_, index)| index))
         {
@@ -181,11 +192,35 @@ impl<R, M> Matcher<R, M> {
     }
 
     /// The receive that [`take_posted`](Self::take_posted) would take.
-    pub fn find_posted(&self, envelope: &Envelope) -> Option<&R> {
-        let exact = self.exact_receives.oldest(envelope).map(|(_, index)| index);
+    pub fn find_posted(&mut self, envelope: &Envelope) -> Option<&R> {
+        let exact = self.oldest_exact(envelope).map(|(_, index)| index);
         match self.first_wildcard(envelope, exact) {
             Some(at) => Some(&self.wildcards[at].2),
             None => Some(&self.receives.get(exact?).1),
+        }
+    }
+
+    /// The oldest receive of this envelope, and the place of its list; `None`: it is on the row.
+    #[inline(always)]
+    fn oldest_exact(&mut self, envelope: &Envelope) -> Option<(Option<usize>, u32)> {
+        if let Some(index) = self.row.first() {
+            if self.receives.get(index).0 == *envelope {
+                return Some((None, index));
+            }
+            self.leave_row();
+        }
+        let (place, index) = self.exact_receives.oldest(envelope)?;
+        Some((Some(place), index))
+    }
+
+    /// Moves all receives from the row to the lists of their envelopes.
+    #[cold]
+    fn leave_row(&mut self) {
+        let (pool, row) = (&mut self.receives, &mut self.row);
+        while let Some(index) = row.first() {
+            let envelope = pool.get(index).0;
+            let append = |list: &mut List| pool.move_first(row, list);
+            self.exact_receives.append(&envelope, append);
         }
     }
 
@@ -208,11 +243,18 @@ impl<R, M> Matcher<R, M> {
             .position(|(_, pattern, _)| pattern.accepts(envelope))
     }
 
-    #[inline]
-    fn remove_exact(&mut self, place: usize, index: u32) -> (Pattern, R) {
+    /// Removes an exact receive from the list at this place; `None`: from the row.
+    #[inline(always)]
+    fn remove_exact(&mut self, place: Option<usize>, index: u32) -> (Pattern, R) {
         let pool = &mut self.receives;
-        let take = |list: &mut List| pool.take(index, [list]);
-        self.exact_receives.unlink(place, take)
+        let (envelope, value) = match place {
+            None => pool.take(index, [&mut self.row]),
+            Some(place) => {
+                let take = |list: &mut List| pool.take(index, [list]);
+                self.exact_receives.unlink(place, take)
+            }
+        };
+        (envelope.into(), value)
     }
 
     /// Number of messages that wait.

@@ -96,16 +96,7 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         node.number = number;
         node.value = Some(value);
         for which in 0..LISTS {
-            let list = &mut *lists[which];
-            self.nodes[index as usize].links[which] = Links {
-                previous: list.tail,
-                next: NONE,
-            };
-            match some(list.tail) {
-                Some(tail) => self.nodes[tail as usize].links[which].next = index,
-                None => list.head = index,
-            }
-            list.tail = index;
+            self.link(index, which, lists[which]);
         }
         self.count += 1;
         index
@@ -138,22 +129,50 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
     )]
     pub(super) fn take(&mut self, index: u32, lists: [&mut List; LISTS]) -> T {
         for which in 0..LISTS {
-            let list = &mut *lists[which];
-            let Links { previous, next } = self.nodes[index as usize].links[which];
-            match some(previous) {
-                Some(previous) => self.nodes[previous as usize].links[which].next = next,
-                None => list.head = next,
-            }
-            match some(next) {
-                Some(next) => self.nodes[next as usize].links[which].previous = previous,
-                None => list.tail = previous,
-            }
+            self.unlink(index, which, lists[which]);
         }
         let node = &mut self.nodes[index as usize];
         node.links[0].next = self.free;
         self.free = index;
         self.count -= 1;
         node.value.take().expect(IS_THERE)
+    }
+
+    /// Moves the first entry of a list, if there is one, to the end of another list. Both are the
+    /// first of their entries' lists.
+    pub(super) fn move_first(&mut self, from: &mut List, to: &mut List) {
+        if let Some(index) = from.first() {
+            self.unlink(index, 0, from);
+            self.link(index, 0, to);
+        }
+    }
+
+    /// Puts an entry at the end of a list.
+    #[inline(always)]
+    fn link(&mut self, index: u32, which: usize, list: &mut List) {
+        self.nodes[index as usize].links[which] = Links {
+            previous: list.tail,
+            next: NONE,
+        };
+        match some(list.tail) {
+            Some(tail) => self.nodes[tail as usize].links[which].next = index,
+            None => list.head = index,
+        }
+        list.tail = index;
+    }
+
+    /// Takes an entry off a list.
+    #[inline(always)]
+    fn unlink(&mut self, index: u32, which: usize, list: &mut List) {
+        let Links { previous, next } = self.nodes[index as usize].links[which];
+        match some(previous) {
+            Some(previous) => self.nodes[previous as usize].links[which].next = next,
+            None => list.head = next,
+        }
+        match some(next) {
+            Some(next) => self.nodes[next as usize].links[which].previous = previous,
+            None => list.tail = previous,
+        }
     }
 
     #[inline]

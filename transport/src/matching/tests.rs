@@ -270,3 +270,31 @@ fn warm_queues_take_no_more_memory() {
     assert_eq!(matcher.posted_slots_and_places(), (1, 4, 64));
     assert_eq!(matcher.unexpected_slots_and_places(), (1, 64));
 }
+
+#[test]
+fn receives_keep_ids_and_order_when_they_leave_the_row() {
+    let mut matcher = Matcher::<usize, usize>::new();
+    let patterns = [exact(1, 1), exact(1, 2), exact(1, 1), exact(2, 1)];
+    for _ in 0..2 {
+        let ids: Vec<PostedId> = (patterns.iter().enumerate())
+            .map(|(number, pattern)| matcher.post(*pattern, number))
+            .collect();
+        let mut taken = |source, tag| matcher.take_posted(&message(source, tag)).map(|it| it.1);
+        assert_eq!(taken(1, 1), Some(0), "the oldest one on the row");
+        assert_eq!(taken(2, 1), Some(3), "not the oldest one: the row is left");
+        assert_eq!(taken(2, 1), None);
+        assert_eq!(matcher.cancel(ids[0]), None);
+        assert_eq!(matcher.cancel(ids[2]), Some(2));
+        // On the lists, since an older one is there.
+        matcher.post(exact(1, 2), 4);
+        assert_eq!(matcher.take_posted(&message(1, 2)), Some((exact(1, 2), 1)));
+        assert_eq!(matcher.take_posted(&message(1, 2)), Some((exact(1, 2), 4)));
+        // On the row again; one in its middle is cancelled.
+        let ids = [5, 6, 7].map(|number| matcher.post(exact(1, number), number as usize));
+        assert_eq!(matcher.cancel(ids[1]), Some(6));
+        assert_eq!(matcher.find_posted(&message(1, 7)), Some(&7));
+        assert_eq!(matcher.take_posted(&message(1, 5)), Some((exact(1, 5), 5)));
+        assert_eq!(matcher.take_posted(&message(1, 7)), Some((exact(1, 7), 7)));
+        assert_eq!(matcher.posted_count(), 0);
+    }
+}
