@@ -128,3 +128,8 @@ hypre_lines='^(Iterations|Final Relative Residual Norm) = .*'
 program hypre-ij hypre 'hypre ij' 'src/test/ij -n 40 40 40 -P 2 2 1 -solver 1' "$hypre_lines"
 program hypre-struct hypre 'hypre struct' 'src/test/struct -n 40 40 40 -P 2 2 1 -solver 10' "$hypre_lines"
 program hypre-sstruct hypre 'hypre sstruct' 'src/test/sstruct -in src/test/TEST_sstruct/sstruct.in.default -r 3 3 3 -P 2 2 1 -solver 28' "$hypre_lines"
+
+# Python (PyPI's source of mpi4py 4.1.2): its own programs. python3 needs numpy and Cython 3.
+mpi4py='MPICC="$CC" python3 setup.py build --build-lib lib'
+program mpi4py-mandelbrot mpi4py "$mpi4py" 'env PYTHONPATH=lib python3 demo/mandelbrot/mandelbrot.py' 'task [0-9]+|all tasks, [a-z]+'
+program mpi4py-alltoall mpi4py "$mpi4py" 'env PYTHONPATH=lib python3 demo/osu_alltoall.py' "$osu_lines"

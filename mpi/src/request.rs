@@ -23,8 +23,8 @@ pub enum Operation {
     Parts(Box<Parts>),
 }
 
-/// Called when an operation has ended.
-pub type Then = Box<dyn FnOnce() -> Result>;
+/// Called when an operation has ended; of a persistent request, each time.
+pub type Then = Box<dyn FnMut() -> Result>;
 
 /// A request.
 pub struct Entry {

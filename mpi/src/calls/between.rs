@@ -184,7 +184,7 @@ impl<'a> Sides<'a> {
             Role::Root => {
                 let mut reduced = self.reduced(receive, count, whole, of)?;
                 let output = reduced.room()?;
-                let then = self.combining(start, reduced)?;
+                let then = Self::combining(reduced);
                 self.exchange((&self.all(), &output), (&[], &nobody), start, Some(then))
             }
             Role::BesideRoot => self.exchange((&[], &nobody), (&[], &nobody), start, None),
@@ -208,7 +208,7 @@ impl<'a> Sides<'a> {
         let mut reduced = self.reduced(receive, count, own, of)?;
         let output = reduced.room()?;
         let input = self.contribution(send, count, of)?.repeated(all.len())?;
-        let then = self.combining(start, reduced)?;
+        let then = Self::combining(reduced);
         self.exchange((&all, &output), (&all, &input), start, Some(then))
     }
 
@@ -251,17 +251,11 @@ impl<'a> Sides<'a> {
     }
 
     /// What combines the operands when they are there.
-    fn combining(&self, start: Start, reduced: Reduced) -> Result<Then> {
-        match start {
-            Start::Prepared(_) => Err(Failure::new(
-                abi::ERR_UNSUPPORTED_OPERATION,
-                "persistent reductions on intercommunicators are not implemented by Refrain",
-            )),
-            _ => Ok(Box::new(move || {
-                reduced.combine();
-                Ok(())
-            })),
-        }
+    fn combining(mut reduced: Reduced) -> Then {
+        Box::new(move || {
+            reduced.combine();
+            Ok(())
+        })
     }
 }
 
@@ -299,7 +293,7 @@ impl Reduced {
     }
 
     /// Combines the operands, in the order of places.
-    fn combine(mut self) {
+    fn combine(&mut self) {
         if self.own.is_empty() {
             return;
         }

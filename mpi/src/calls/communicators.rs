@@ -245,9 +245,9 @@ fn begin_duplicate(
             // The sides are disjoint, so both have the same context.
             Some(remote) => Communicator::between(&mut world, group, remote.clone(), contexts[1])?,
         };
-        new.attributes = attributes;
+        new.attributes = attributes.clone();
         new.topology = old.topology.clone();
-        new.hints = hints.unwrap_or_else(|| old.hints.clone());
+        new.hints = hints.clone().unwrap_or_else(|| old.hints.clone());
         *mpi().communicators.borrow_mut().get_mut(handle)? = made_from(&old, new);
         Ok(())
     }));

@@ -236,7 +236,7 @@ impl Described<'_> {
             Start::Blocking => {
                 world.collective(collective)?;
                 drop(borrowed);
-                return then.map_or(Ok(()), |then| then());
+                return then.map_or(Ok(()), |mut then| then());
             }
             // SAFETY: the standard asks the program to leave the buffers alone until the end.
             Start::Begun(place) => (unsafe { world.start_collective(collective)? }, place, None),

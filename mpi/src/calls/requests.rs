@@ -25,7 +25,7 @@ fn end(request: &mut Request, ended: Option<&Ended>) -> Result<(Status, Option<F
     let mut known = mpi().requests.borrow_mut();
     let entry = known.get_mut(*request)?;
     if entry.rare().is_some()
-        && let Some(then) = entry.rare_mut().then.take()
+        && let Some(then) = &mut entry.rare_mut().then
     {
         then()?;
     }

@@ -133,6 +133,22 @@ int main(int argc, char **argv)
         MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, other, 5, &inter);
         MPI_Allreduce(&mine, &theirs, 1, MPI_INT, MPI_SUM, inter);
         add(theirs);
+        /* Combines anew what the other half gives at each start. */
+        MPI_Request again;
+        MPI_Allreduce_init(&mine, &theirs, 1, MPI_INT, MPI_SUM, inter, MPI_INFO_NULL, &again);
+        for (int i = 0; i < 3; i++) {
+            int expected = 0;
+            for (int r = 1 - rank % 2; r < size; r += 2)
+                expected += r * i;
+            mine = rank * i;
+            MPI_Start(&again);
+            MPI_Wait(&again, MPI_STATUS_IGNORE);
+            if (theirs != expected) {
+                printf("start %d: %d, not %d\n", i, theirs, expected);
+                MPI_Abort(MPI_COMM_WORLD, 3);
+            }
+        }
+        MPI_Request_free(&again);
         MPI_Intercomm_merge(inter, rank % 2, &merged);
         collectives(merged);
         MPI_Comm_free(&merged);
