@@ -117,7 +117,8 @@ impl<P: Protocol> Engine<P> {
     /// later lives to leave them out, on every rank of a job. WHOLE-4
     pub fn keep_results(&mut self) {
         self.outbox.frees_closed = true;
-        for source in &mut self.inbox.sources {
+        self.inbox.sources.change(|begin| begin.skips = true);
+        for source in self.inbox.sources.iter_mut() {
             source.skips = true;
         }
     }
