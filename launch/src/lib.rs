@@ -63,6 +63,7 @@ mod fencing;
 mod glance;
 mod going_back;
 mod hosts;
+mod introductions;
 mod job_folder;
 mod key_values;
 pub mod leftovers;
@@ -71,7 +72,6 @@ mod link;
 mod linkage;
 mod lives;
 mod loggers;
-mod membership;
 mod monitor;
 mod outcome;
 mod output;
@@ -121,6 +121,7 @@ use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use introductions::Introductions;
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
@@ -214,6 +215,7 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     key_values: KeyValues,
+    introductions: Introductions,
     losses: Losses,
     rounds: Rounds,
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank

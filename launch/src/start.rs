@@ -10,6 +10,7 @@ use super::hosts::beginning;
 use super::hosts::lease::LeaseLength;
 use super::hosts::listing::HostsSpec;
 use super::hosts::message::Setup;
+use super::introductions::Introductions;
 use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
@@ -231,6 +232,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         monitor: Monitor::open(&spec.monitor)?,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
+        introductions: Introductions::new(ranks as usize, spec.config.introduces_all()),
         losses,
         rounds,
         past_last_fence: false,

@@ -38,11 +38,6 @@ impl<B: Begin> PerRank<B> {
         self.fresh = self.begin.begin(NO_RANK);
     }
 
-    /// The state of a rank, if it is stored.
-    pub fn get_mut(&mut self, rank: Rank) -> Option<&mut B::State> {
-        self.states[rank.index()].as_deref_mut()
-    }
-
     /// The stored states, in the order of ranks.
     pub fn iter(&self) -> impl Iterator<Item = &B::State> {
         self.states.iter().filter_map(Option::as_deref)

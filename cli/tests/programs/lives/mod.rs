@@ -4,6 +4,7 @@
 use refrain_job::JobError;
 use refrain_job::control::message::{RecoveryFigures, StatusFigures, ToLauncher};
 use refrain_job::control::{ControlPlane, News};
+use refrain_ring::Rank;
 use rustix::fs::MemfdFlags;
 use rustix::process::{Signal, getpid, kill_process};
 use std::cell::{Cell, RefCell};
@@ -201,15 +202,12 @@ fn expect_remains(control: &mut ControlPlane, of: &str) -> Result<(), JobError> 
 fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
     while let Some(news) = control.next_news() {
         match news {
-            News::Up {
-                rank,
-                incarnation,
-                card: told,
-                memory: left,
-            } => {
+            News::Up(peer) => {
+                let (rank, incarnation) = (peer.rank, peer.incarnation);
                 assert_ne!(rank, control.rank(), "nobody is told of itself");
-                assert_eq!(String::from_utf8_lossy(&told), card(rank.0, incarnation.0));
-                expect_memory(left.expect("memory"), &memory(rank.0, incarnation.0));
+                let told = String::from_utf8_lossy(&peer.card);
+                assert_eq!(told, card(rank.0, incarnation.0));
+                expect_memory(peer.memory.expect("memory"), &memory(rank.0, incarnation.0));
                 note_up(rank.0, incarnation.0);
             }
             News::Down { rank, incarnation } => {
@@ -243,17 +241,13 @@ fn note_up(rank: u32, life: u32) {
     }
 }
 
-/// A first life asks for all addresses, and knows the incarnation of each.
+/// Asks for the introduction of all other ranks.
 fn ask(control: &mut ControlPlane) -> Result<(), JobError> {
-    let own = control.rank().0;
-    for rank in (0..control.size()).filter(|rank| *rank != own) {
-        let (found, left) = control.get(&format!("address/{rank}"))?;
-        take_news(control)?;
-        let life = KNOWN.with_borrow(|known| known.get(&rank).copied().unwrap_or(0));
-        assert_eq!(String::from_utf8_lossy(&found), card(rank, life));
-        expect_memory(left.expect("memory"), &memory(rank, life));
+    let own = control.rank();
+    for rank in (0..control.size()).map(Rank).filter(|rank| *rank != own) {
+        control.meet(rank)?;
     }
-    Ok(())
+    meet(control)
 }
 
 fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(), JobError> {
@@ -267,7 +261,7 @@ fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(),
     }
 }
 
-/// A later life is informed of all other ranks.
+/// Waits until all other ranks are introduced.
 fn meet(control: &mut ControlPlane) -> Result<(), JobError> {
     let others = control.size() as usize - 1;
     wait_until(control, || KNOWN.with_borrow(|known| known.len() == others))

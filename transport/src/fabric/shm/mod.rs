@@ -67,7 +67,9 @@ pub struct Shm {
     own: Segment,
     region: Region,
     registered: bool,
-    peers: Vec<Option<Peer>>,
+    /// By rank.
+    peers: Vec<Option<Box<Peer>>>,
+    connected: Vec<Rank>,
     acceptable: Acceptable,
     hot: Vec<Rank>,
 }
@@ -129,6 +131,7 @@ impl Shm {
             region,
             registered,
             peers: (0..options.size).map(|_| None).collect(),
+            connected: Vec::new(),
             acceptable: Acceptable::new(options.rank, options.size),
             hot: Vec::with_capacity(HOT_LANES_MAX),
         };
@@ -136,7 +139,7 @@ impl Shm {
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
-        self.peers.get(rank.index())?.as_ref()
+        self.peers.get(rank.index())?.as_deref()
     }
 }
 
@@ -169,7 +172,5 @@ fn describe(own: &Segment, options: &ShmOptions, registered: bool) {
     head.arena_offset.store(arena_offset as u64, Relaxed);
     head.segment_bytes.store(own.bytes() as u64, Relaxed);
     head.window_bytes.store(options.window_bytes, Relaxed);
-    // The doorbell announces a lane's first frame to its receiver.
-    (0..options.size).for_each(|rank| own.lane(Rank(rank)).ring.store(1, Relaxed));
     head.magic.store(SEGMENT_MAGIC, Release);
 }
