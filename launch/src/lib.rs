@@ -54,6 +54,7 @@ mod boot_clock;
 mod checkpoint_schedule;
 mod checkpoints;
 mod child;
+mod child_ends;
 pub mod clocks;
 mod ending;
 mod error;
@@ -119,6 +120,7 @@ pub use verdict::Cause;
 
 use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
+use child_ends::ChildEnds;
 use ending::Phase;
 use faults::Faults;
 use introductions::Introductions;
@@ -202,6 +204,8 @@ impl JobSpec {
 /// *thread* ends.
 pub struct Job {
     ranks: Vec<RankProcess>,
+    /// Present if ranks have no descriptors for their ends.
+    child_ends: Option<ChildEnds>,
     /// By rank.
     lives: Vec<Lives>,
     recoveries: Recoveries,

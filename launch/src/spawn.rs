@@ -49,6 +49,8 @@ pub struct Starter {
     pub cores: Vec<usize>,
     /// The limit of open files that this process was started with.
     pub files: Rlimit,
+    /// The end of each rank has a descriptor; else SIGCHLD announces it.
+    pub polls_ends: bool,
     /// Reserved numbers for the control socket and the other descriptors of a rank.
     pub numbers: InheritedNumbers,
     /// Addresses are not randomised.

@@ -42,6 +42,10 @@ const COLD_AFTER_POLLS: u32 = 4096;
 /// cache while the other side copies the previous one (docs/design/performance.md).
 const FRAGMENT_BYTES: usize = 16 << 10;
 
+/// In jobs with more ranks, log memory is taken from the system by chunks, and not by huge pages:
+/// each rank sends to few others, and short messages mostly.
+const CHUNKWISE_ABOVE: u32 = 256;
+
 /// Options of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
@@ -115,6 +119,10 @@ impl Shm {
             Box::new(move |offset, bytes| own.commit(offset, bytes))
         };
         let arena = Arena::new(region.clone(), arena_offset, commit);
+        let arena = match options.size > CHUNKWISE_ABOVE {
+            true => arena.by_chunks(),
+            false => arena,
+        };
         let fabric = Self {
             attributes: Attributes {
                 name: "shm".into(),
