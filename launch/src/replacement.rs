@@ -1,6 +1,5 @@
 //! Fences a killed rank, restarts it, and informs the other ranks.
 
-use super::introductions::PeerState;
 use super::link::Memory;
 use super::lives::Pending;
 use super::recoveries::Death;
@@ -9,6 +8,7 @@ use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
 use refrain_job::control::message::{HELD_BYTES_MAX, ToRank};
+use refrain_job::introductions::PeerState;
 use refrain_logging::held::Answers;
 use refrain_ring::{Incarnation, Rank};
 use std::io::Write as _;
