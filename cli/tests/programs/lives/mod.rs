@@ -63,8 +63,7 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
                 ..RecoveryFigures::default()
             })))?
         }
-        "ask" => ask(super::joined(control)?)?,
-        "meet" => meet(super::joined(control)?)?,
+        "ask" | "meet" => meet(super::joined(control)?)?,
         "wait-up" => wait_for_life(super::joined(control)?, value, false)?,
         "wait-down" => wait_for_life(super::joined(control)?, value, true)?,
         "figures" => set_figures(value),
@@ -241,15 +240,6 @@ fn note_up(rank: u32, life: u32) {
     }
 }
 
-/// Asks for the introduction of all other ranks.
-fn ask(control: &mut ControlPlane) -> Result<(), JobError> {
-    let own = control.rank();
-    for rank in (0..control.size()).map(Rank).filter(|rank| *rank != own) {
-        control.meet(rank)?;
-    }
-    meet(control)
-}
-
 fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(), JobError> {
     loop {
         control.check()?;
@@ -261,8 +251,12 @@ fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(),
     }
 }
 
-/// Waits until all other ranks are introduced.
+/// Asks for the introduction of all other ranks, and waits for it.
 fn meet(control: &mut ControlPlane) -> Result<(), JobError> {
+    let own = control.rank();
+    for rank in (0..control.size()).map(Rank).filter(|rank| *rank != own) {
+        control.meet(rank)?;
+    }
     let others = control.size() as usize - 1;
     wait_until(control, || KNOWN.with_borrow(|known| known.len() == others))
 }

@@ -179,7 +179,7 @@ fn all_ranks_at_once_come_again() {
 
 #[test]
 fn a_fence_waits_for_the_next_life_and_those_that_are_passed_do_not() {
-    let steps = "hello fence fence \
+    let steps = "hello address meet later:begin=0 fence fence \
                  1:first:begin-fence 1:die=1/$/d 1:touch=$/second-life \
                  0:wait-down=1.0 2:wait-down=1.0 fence exists=$/second-life last-fence";
     let (_folder, outcome) = Play::new(3, 8, steps).run();
