@@ -187,9 +187,9 @@ mod tests {
                     let ranks = self.ranks.clone();
                     let told = (self.introductions).after_death(|it| ranks[it].0, rank, size);
                     // REC-3: each that may have communicated with it is told, if it is there.
-                    for other in 0..size {
+                    for (other, (state, _)) in ranks.iter().enumerate() {
                         let has = self.may_have.contains(&(rank, other));
-                        if has && ranks[other].0.is_member {
+                        if has && state.is_member {
                             assert!(told.contains(&other), "{other} of {rank}");
                         }
                     }

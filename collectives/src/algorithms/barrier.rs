@@ -23,16 +23,28 @@ pub fn dissemination(schedule: &mut Schedule, group: Group) {
 pub fn binomial(schedule: &mut Schedule, group: Group) {
     let signal = Buffer::Input.first(0);
     for child in tree::children(group.me, group.size).rev() {
-        schedule.receive(child, signal);
+        schedule.push(Action::Receive {
+            source: child,
+            into: signal,
+        });
     }
     schedule.fence();
     if let Some(parent) = tree::parent(group.me) {
-        schedule.send(parent, signal);
-        schedule.receive(parent, signal);
+        schedule.push(Action::Send {
+            to: parent,
+            from: signal,
+        });
+        schedule.push(Action::Receive {
+            source: parent,
+            into: signal,
+        });
         schedule.fence();
     }
     for child in tree::children(group.me, group.size) {
-        schedule.send(child, signal);
+        schedule.push(Action::Send {
+            to: child,
+            from: signal,
+        });
     }
 }
 

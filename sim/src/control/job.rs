@@ -1,9 +1,9 @@
 //! A job on the simulated control plane: it starts, a rank dies and starts again.
 
-use super::Shape;
 use super::costs::Costs;
 use super::lengths::Lengths;
 use super::network::{Load, Message, Network};
+use super::shape::Shape;
 use super::tree::{Node, Tree};
 use refrain_job::introductions::{Introductions, PeerState};
 

@@ -16,7 +16,7 @@ pub(super) trait Begin {
 }
 
 /// The states of all ranks. A state is stored when it may change for the first time; until then it
-/// is read as one that just begins.
+/// is read as one that just begins, and that is of no rank.
 pub(super) struct PerRank<B: Begin> {
     begin: B,
     fresh: B::State,
@@ -36,6 +36,16 @@ impl<B: Begin> PerRank<B> {
     pub fn change(&mut self, change: impl FnOnce(&mut B)) {
         change(&mut self.begin);
         self.fresh = self.begin.begin(NO_RANK);
+    }
+
+    /// The state of a rank, if it is stored.
+    pub fn get(&self, rank: Rank) -> Option<&B::State> {
+        self.states[rank.index()].as_deref()
+    }
+
+    /// The state with which a rank begins.
+    pub fn fresh(&self, rank: Rank) -> B::State {
+        self.begin.begin(rank)
     }
 
     /// The stored states, in the order of ranks.

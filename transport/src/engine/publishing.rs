@@ -175,7 +175,7 @@ impl<P: Protocol> Engine<P> {
         mut buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let limits = &self.outbox.destinations[to.rank.index()].limits;
+        let limits = &mut self.outbox.destinations[to.rank.index()].limits;
         let bytes = buffer.message_bytes();
         let is_on_way = to.rank != self.options.rank && bytes <= limits.message_bytes_max;
         let may_refer = limits.follows_references && is_on_way;

@@ -63,6 +63,8 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
                 ..RecoveryFigures::default()
             })))?
         }
+        "meet-one" => meet_one(super::joined(control)?, value)?,
+        "untold" => untold(super::joined(control)?)?,
         "ask" | "meet" => meet(super::joined(control)?)?,
         "wait-up" => wait_for_life(super::joined(control)?, value, false)?,
         "wait-down" => wait_for_life(super::joined(control)?, value, true)?,
@@ -259,6 +261,23 @@ fn meet(control: &mut ControlPlane) -> Result<(), JobError> {
     }
     let others = control.size() as usize - 1;
     wait_until(control, || KNOWN.with_borrow(|known| known.len() == others))
+}
+
+/// Asks for the introduction of one rank, and waits for it.
+fn meet_one(control: &mut ControlPlane, rank: &str) -> Result<(), JobError> {
+    let rank = number(rank) as u32;
+    control.meet(Rank(rank))?;
+    wait_until(control, || {
+        KNOWN.with_borrow(|known| known.contains_key(&rank))
+    })
+}
+
+/// The launcher has told nothing of any other rank.
+fn untold(control: &mut ControlPlane) -> Result<(), JobError> {
+    control.check()?;
+    let news = control.next_news();
+    assert!(news.is_none(), "{news:?}");
+    Ok(())
 }
 
 /// `R.L`: waits until rank R is reported, reachable or dead, in life L or a later one.

@@ -54,16 +54,16 @@ fn print_rows(ranks: u32, figures: &Figures) {
 
 fn time(ns: u64) -> String {
     match ns {
-        0..1_000_000 => format!("{:.0} µs", ns as f64 / 1e3),
-        0..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        ..1_000_000 => format!("{:.0} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
         _ => format!("{:.2} s", ns as f64 / 1e9),
     }
 }
 
 fn length(bytes: u64) -> String {
     match bytes {
-        0..1024 => format!("{bytes} B"),
-        0..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        ..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
     }
 }
