@@ -87,7 +87,11 @@ pub fn raise_open_files(files: OpenFiles, ends: bool) -> Result<(Rlimit, bool), 
     let limit = getrlimit(Resource::Nofile).maximum;
     let ends = ends || limit.is_none_or(|limit| limit >= files.needed(true));
     let size = format_args!("{} ranks", files.ranks);
-    Ok((raise_to(files.needed(ends), size, "ranks")?, ends))
+    let advice = match files.restarts && files.clocks {
+        true => "use --record-clocks off, or fewer ranks",
+        false => "or use fewer ranks",
+    };
+    Ok((raise_to(files.needed(ends), size, advice)?, ends))
 }
 
 /// As [`raise_open_files`], for a launcher with ranks on `hosts` other hosts.
@@ -98,11 +102,11 @@ pub fn raise_open_files_of_hosts(hosts: usize) -> Result<(), JobError> {
     // While agents connect, other clients may hold connections that are not authenticated.
     let besides = DESCRIPTORS_BESIDES + STRANGERS_MAX as u64;
     let needed = besides + DESCRIPTORS_PER_HOST * hosts as u64;
-    raise_to(needed, format_args!("{hosts} hosts"), "hosts").map(|_| ())
+    raise_to(needed, format_args!("{hosts} hosts"), "or use fewer hosts").map(|_| ())
 }
 
 /// Raises the limit to `needed`. Returns the earlier limit.
-fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit, JobError> {
+fn raise_to(needed: u64, size: fmt::Arguments<'_>, advice: &str) -> Result<Rlimit, JobError> {
     let before = getrlimit(Resource::Nofile);
     if before.current.is_none_or(|current| current >= needed) {
         return Ok(before);
@@ -117,7 +121,7 @@ fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit,
             .map_or("without limit".into(), |maximum| maximum.to_string());
         JobError::Argument(format!(
             "a job of {size} needs {needed} open files, the limit is {allowed} ({error}): \
-             raise the hard limit (ulimit -Hn), or use fewer {what}"
+             raise the hard limit (ulimit -Hn), {advice}"
         ))
     })?;
     Ok(before)
