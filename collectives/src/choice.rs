@@ -90,6 +90,8 @@ const ALGORITHMS: [(Algorithm, &str); 15] = [
 /// `hierarchical`, for 4 and 8 places on two hosts.
 const DEFAULT: &str = "
 barrier shared places<=8 flat
+barrier shared places<=256 dissemination
+barrier shared binomial
 barrier hierarchical
 barrier dissemination
 bcast hierarchical

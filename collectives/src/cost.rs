@@ -501,6 +501,7 @@ mod tests {
         let alpha = model.message_ns;
         for (operation, algorithm, expected) in [
             (Operation::Barrier, Dissemination, log * alpha),
+            (Operation::Barrier, Binomial, 2.0 * log * alpha),
             (Operation::Bcast, Binomial, log * (alpha + beta)),
             (
                 Operation::Bcast,

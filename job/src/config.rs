@@ -2,6 +2,7 @@
 
 use crate::same_memory::SameMemory;
 use refrain_eventlog::Level;
+use refrain_logging::Member;
 use refrain_logging::held::Tolerance;
 use refrain_transport::divergence::DivergencePolicy;
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,18 @@ impl Divergence {
             Divergence::Warn => DivergencePolicy::Warn,
             Divergence::Auto => DivergencePolicy::Auto,
         }
+    }
+}
+
+impl JobConfig {
+    /// Whether all ranks are introduced to each other at the start: ranks tell all others what they
+    /// hold or have finished. Otherwise two ranks are introduced when one has something to send to
+    /// the other.
+    pub fn introduces_all(&self) -> bool {
+        let member = self.protocol.parse::<Member>();
+        member.is_ok_and(Member::holds_events_at_ranks)
+            || self.collectives.whole.is_some()
+            || !self.recovery.set_of_rank.is_empty()
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`config`] | the settings that the launcher sends to each rank |
 //! | [`choice`] | names of fabrics, protocols, event loggers and native libraries |
 //! | [`control`] | the control socket: messages, framing, and a rank's end of it |
+//! | [`introductions`] | which ranks were introduced to each other |
 //! | [`output_gate`] | the page with counts of a rank's events, for gated output |
 //! | [`statistics`] | statistics that a rank reports |
 //! | [`same_memory`] | `--same-memory` |
@@ -19,6 +20,7 @@ pub mod choice;
 pub mod config;
 pub mod control;
 mod error;
+pub mod introductions;
 pub mod machine;
 pub mod output_gate;
 pub mod same_memory;

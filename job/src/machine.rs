@@ -6,6 +6,9 @@ use std::time::SystemTime;
 
 /// Default log memory of a rank, if the machine has enough memory.
 const LOG_BYTES_DEFAULT: u64 = 512 << 20;
+/// Default log memory of a rank, at least: memory is taken by chunks as they are used, and of many ranks
+/// each sends to few others.
+const LOG_BYTES_DEFAULT_MIN: u64 = 16 * CHUNK_BYTES as u64;
 /// Minimum log memory of a rank: two chunks per channel.
 pub const LOG_BYTES_MIN: u64 = 4 * CHUNK_BYTES as u64;
 
@@ -13,7 +16,7 @@ pub const LOG_BYTES_MIN: u64 = 4 * CHUNK_BYTES as u64;
 pub fn default_log_bytes(ranks_on_host: u32) -> u64 {
     let ranks = u64::from(ranks_on_host.max(1));
     let share = available_memory_bytes().map_or(LOG_BYTES_DEFAULT, |bytes| bytes / 2 / ranks);
-    LOG_BYTES_DEFAULT.min(share).max(LOG_BYTES_MIN)
+    LOG_BYTES_DEFAULT.min(share).max(LOG_BYTES_DEFAULT_MIN)
 }
 
 /// The time of this host, in nanoseconds since 1970.

@@ -6,8 +6,8 @@ use super::restarts;
 use super::verdict::End;
 use crate::leftovers;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
-    waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group,
+    pidfd_open, waitid,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,7 +28,8 @@ pub struct RankChild {
     /// does not reuse the ids of the process and of its group.
     child: Child,
     group: Pid,
-    pidfd: OwnedFd,
+    /// `None`: SIGCHLD announces its end.
+    pidfd: Option<OwnedFd>,
     /// The process that has joined the job, if a wrapper (the child) has started it: process id
     /// and descriptor.
     joined: Option<(u32, OwnedFd)>,
@@ -37,13 +38,14 @@ pub struct RankChild {
 }
 
 impl RankChild {
-    /// Takes over a started child.
+    /// Takes over a started child. `has_descriptor`: its end can be polled for.
     ///
     /// # Errors
     /// Of the system; the child is killed then.
-    pub fn new(mut child: Child) -> io::Result<Self> {
+    pub fn new(mut child: Child, has_descriptor: bool) -> io::Result<Self> {
         let group = Pid::from_child(&child);
-        match pidfd_open(group, PidfdFlags::empty()) {
+        let open = || pidfd_open(group, PidfdFlags::empty());
+        match has_descriptor.then(open).transpose() {
             Ok(pidfd) => Ok(Self {
                 child,
                 group,
@@ -85,9 +87,9 @@ impl RankChild {
         self.group
     }
 
-    /// Readable when the process has ended.
-    pub fn end_descriptor(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+    /// Readable when the process has ended; `None`: SIGCHLD announces it.
+    pub fn end_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.pidfd.as_ref().map(OwnedFd::as_fd)
     }
 
     /// How the process has ended, if it has. Does not reap it.
@@ -111,7 +113,12 @@ impl RankChild {
 
     fn status(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))
+        let of = || match &self.pidfd {
+            Some(pidfd) => WaitId::PidFd(pidfd.as_fd()),
+            // Its id is not used again before it is reaped.
+            None => WaitId::Pid(self.group),
+        };
+        rustix::io::retry_on_intr(|| waitid(of(), options))
     }
 
     /// How the rank ended; behind a wrapper, as far as the wrapper's exit status shows.
@@ -142,7 +149,13 @@ impl RankChild {
             Recipient::Group if kill_process_group(self.group, signal).is_ok() => return,
             Recipient::Group => {}
         }
-        fencing::signal(self.group, &self.pidfd, signal);
+        match &self.pidfd {
+            Some(pidfd) => fencing::signal(self.group, pidfd, signal),
+            None if self.is_fenced => {}
+            None => {
+                let _ = kill_process(self.group, signal);
+            }
+        }
     }
 
     /// Kills all processes of the group, also after the end of the rank itself.

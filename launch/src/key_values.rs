@@ -18,6 +18,8 @@ pub struct Entry {
 pub enum Waiting {
     /// For a value under this key.
     Key(String),
+    /// For the hosts of all ranks.
+    Hosts,
     /// For other ranks, in a fence.
     Fence {
         /// It is the last fence: the rank leaves the job with it.
@@ -44,6 +46,7 @@ impl Waiting {
     pub fn describe(&self) -> String {
         match self {
             Waiting::Key(key) => format!("for the key {key:?}"),
+            Waiting::Hosts => "for all ranks to join the job".into(),
             Waiting::Fence { .. } => "in a fence".into(),
         }
     }
@@ -54,6 +57,8 @@ impl Waiting {
 pub struct KeyValues {
     entries: HashMap<String, Entry>,
     waiting: Vec<Option<Waiting>>,
+    /// By rank: its host, encoded.
+    hosts: Vec<Option<Vec<u8>>>,
     /// Number of fences that all ranks have passed.
     generation: u64,
 }
@@ -64,6 +69,7 @@ impl KeyValues {
         Self {
             entries: HashMap::new(),
             waiting: vec![None; ranks],
+            hosts: vec![None; ranks],
             generation: 0,
         }
     }
@@ -103,6 +109,31 @@ impl KeyValues {
         Ok(self.entries.get(key))
     }
 
+    /// `rank` names its host, and asks for those of all ranks. Returns the ranks that get them now:
+    /// all hosts are known.
+    ///
+    /// # Errors
+    /// The rank already waits: it broke the protocol.
+    pub fn host(&mut self, rank: usize, host: Vec<u8>) -> Result<Vec<usize>, String> {
+        self.refuse_when_waiting(rank)?;
+        self.hosts[rank] = Some(host);
+        self.waiting[rank] = Some(Waiting::Hosts);
+        if self.hosts.iter().any(Option::is_none) {
+            return Ok(Vec::new());
+        }
+        let waits = |rank: &usize| self.waiting[*rank] == Some(Waiting::Hosts);
+        let served: Vec<usize> = (0..self.waiting.len()).filter(waits).collect();
+        for rank in &served {
+            self.waiting[*rank] = None;
+        }
+        Ok(served)
+    }
+
+    /// The hosts of all ranks that have named theirs, by rank.
+    pub fn hosts(&self) -> Vec<&[u8]> {
+        self.hosts.iter().flatten().map(Vec::as_slice).collect()
+    }
+
     /// `rank` has reached its fence number `generation`. A later life passes at once the fences
     /// that an earlier life has passed. A fence does not open while a rank that waits in it is
     /// dead (`lives` is false): that rank will be [forgotten](Self::forget), and its next life
@@ -140,9 +171,10 @@ impl KeyValues {
     }
 
     /// A life of `rank` has ended: it waits for nothing, and the values that it had put under
-    /// `keys` are void.
-    pub fn forget(&mut self, rank: usize, keys: &[String]) {
+    /// `keys` are void. `may_move`: the next life may be on another host.
+    pub fn forget(&mut self, rank: usize, keys: &[String], may_move: bool) {
         self.waiting[rank] = None;
+        self.hosts[rank].take_if(|_| may_move);
         for key in keys {
             self.entries.remove(key);
         }

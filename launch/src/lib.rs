@@ -54,6 +54,7 @@ mod boot_clock;
 mod checkpoint_schedule;
 mod checkpoints;
 mod child;
+mod child_ends;
 pub mod clocks;
 mod ending;
 mod error;
@@ -71,7 +72,6 @@ mod link;
 mod linkage;
 mod lives;
 mod loggers;
-mod membership;
 mod monitor;
 mod outcome;
 mod output;
@@ -119,6 +119,7 @@ pub use verdict::Cause;
 
 use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
+use child_ends::ChildEnds;
 use ending::Phase;
 use faults::Faults;
 use key_values::KeyValues;
@@ -129,6 +130,7 @@ use process::RankProcess;
 use progress::Progress;
 use rate_limit::RateLimit;
 use recoveries::Recoveries;
+use refrain_job::introductions::Introductions;
 use refrain_job::{Statistics, config::JobConfig};
 use refrain_logging::held::Losses;
 use refrain_logging::rounds::Rounds;
@@ -201,6 +203,8 @@ impl JobSpec {
 /// *thread* ends.
 pub struct Job {
     ranks: Vec<RankProcess>,
+    /// Present if ranks have no descriptors for their ends.
+    child_ends: Option<ChildEnds>,
     /// By rank.
     lives: Vec<Lives>,
     recoveries: Recoveries,
@@ -214,6 +218,7 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     key_values: KeyValues,
+    introductions: Introductions,
     losses: Losses,
     rounds: Rounds,
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank

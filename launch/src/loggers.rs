@@ -91,8 +91,13 @@ pub(super) struct EventLoggers {
     secret: Option<Secret>,
 }
 
-/// The loggers that a protocol uses: those that are named, else one if it cannot do without.
-fn chosen(spec: &EventLoggerSpec, protocol: &str) -> Result<Loggers, JobError> {
+/// Ranks that one event logger serves.
+const RANKS_PER_LOGGER: u32 = refrain_eventlog::server::RANKS_MAX as u32;
+
+/// The loggers that a protocol uses: those that are named, else as many as the ranks need if it cannot
+/// do without.
+fn chosen(spec: &EventLoggerSpec, protocol: &str, ranks: u32) -> Result<Loggers, JobError> {
+    let least = ranks.div_ceil(RANKS_PER_LOGGER);
     // Ranks tell of a name that is unknown.
     let member = protocol.parse().unwrap_or(Member::None);
     let wrong = |why: &str| {
@@ -102,10 +107,13 @@ fn chosen(spec: &EventLoggerSpec, protocol: &str) -> Result<Loggers, JobError> {
     };
     match (&spec.loggers, member.events()) {
         (_, EventStore::Nowhere) => Ok(Loggers::Started(0)),
-        (None, EventStore::Loggers) => Ok(Loggers::Started(1)),
+        (None, EventStore::Loggers) => Ok(Loggers::Started(least)),
         (None, EventStore::Ranks(_)) => Ok(Loggers::Started(0)),
         (Some(Loggers::Started(0)), EventStore::Loggers) => wrong(&format!(
             "needs at least one event logger: use 1 to {SHARDS_MAX}; causal and ticket need none"
+        )),
+        (Some(Loggers::Started(few @ 1..)), _) if *few < least => wrong(&format!(
+            "with {ranks} ranks needs at least {least} event loggers, {RANKS_PER_LOGGER} ranks each: {few} are too few"
         )),
         (Some(loggers), _) if member.takes_loggers() => Ok(loggers.clone()),
         (Some(Loggers::Started(0)), _) => Ok(Loggers::Started(0)),
@@ -124,7 +132,7 @@ impl EventLoggers {
         (job, ranks): (u64, u32),
         reach: Reach,
     ) -> Result<Self, JobError> {
-        match &chosen(spec, &config.protocol)? {
+        match &chosen(spec, &config.protocol, ranks)? {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
                 "--event-replicas {} has no effect on running event loggers: name the replicas in --event-loggers, as tcp:HOST:PORT+tcp:HOST:PORT",
                 spec.replicas

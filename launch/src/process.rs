@@ -43,12 +43,17 @@ pub struct RankProcess {
 }
 
 impl RankProcess {
-    /// Takes over a started child; its pipes are connected to `outputs`.
+    /// Takes over a started child, whose end can be polled for if it `has_descriptor`; its pipes are connected to `outputs`.
     ///
     /// # Errors
     /// Of the system; the child is killed then.
-    pub fn new(child: Child, link: Link, mut outputs: Vec<Output>) -> io::Result<Self> {
-        let mut child = RankChild::new(child)?;
+    pub fn new(
+        child: Child,
+        has_descriptor: bool,
+        link: Link,
+        mut outputs: Vec<Output>,
+    ) -> io::Result<Self> {
+        let mut child = RankChild::new(child, has_descriptor)?;
         // A failure drops the child, which ends it.
         outputs
             .iter_mut()
@@ -99,12 +104,12 @@ impl RankProcess {
         }
     }
 
-    /// Readable when the process has ended; `None` if its end is known, or if an agent will report
-    /// it.
+    /// Readable when the process has ended; `None` if its end is known, or if an agent or SIGCHLD
+    /// will report it.
     pub fn end_descriptor(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         match &self.body {
             Body::Here(child) if self.end.is_none() => {
-                Some((child.end_descriptor(), PollFlags::IN))
+                Some((child.end_descriptor()?, PollFlags::IN))
             }
             _ => None,
         }

@@ -2,13 +2,13 @@
 
 use super::link::Memory;
 use super::lives::Pending;
-use super::membership::{PeerState, after_address, after_death, after_welcome};
 use super::recoveries::Death;
 use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
 use refrain_job::control::message::{HELD_BYTES_MAX, ToRank};
+use refrain_job::introductions::PeerState;
 use refrain_logging::held::Answers;
 use refrain_ring::{Incarnation, Rank};
 use std::io::Write as _;
@@ -17,11 +17,6 @@ use std::time::{Duration, Instant};
 /// The key under which a rank publishes its address.
 pub fn address_key(rank: usize) -> String {
     format!("address/{rank}")
-}
-
-/// The key of its address for ranks on other hosts, if the job has any.
-fn far_key(rank: usize) -> String {
-    format!("far/{rank}")
 }
 
 impl Job {
@@ -102,7 +97,7 @@ impl Job {
         }
         self.end_output(rank);
         self.key_values
-            .forget(rank, &[address_key(rank), far_key(rank)]);
+            .forget(rank, &[address_key(rank)], self.is_remote());
         let incarnation = self.lives[rank].incarnation;
         let down = ToRank::Down {
             rank: rank as u32,
@@ -110,7 +105,8 @@ impl Job {
         };
         // After the last fence ranks do not communicate.
         if !self.past_last_fence {
-            let survivors = after_death(&self.peer_states(), rank);
+            let size = self.ranks.len();
+            let survivors = (self.introductions).after_death(|it| self.peer_state(it), rank, size);
             for other in &survivors {
                 self.tell(*other, &down, None);
             }
@@ -302,17 +298,14 @@ impl Job {
         self.for_outputs(rank, |output, gate, out| output.mark(checkpoint, gate, out));
     }
 
-    /// Informs a rank that has joined of the memory of its earlier lives and of peers that were
-    /// restarted.
+    /// Informs a rank that has joined of the memory of its earlier lives, and after the last fence
+    /// of the logs of its peers.
     pub(super) fn introduce_joined(&mut self, rank: usize) {
         for (incarnation, memory) in self.lives[rank].remains() {
             self.tell(rank, &ToRank::Remains(incarnation), Some(memory));
         }
         if self.past_last_fence {
             self.hand_over_logs(rank);
-        }
-        for other in after_welcome(&self.peer_states(), rank) {
-            self.tell_up(rank, other);
         }
     }
 
@@ -324,7 +317,7 @@ impl Job {
 
     /// Passes the logs of all ranks that it does not meet to a rank. REC-3
     fn hand_over_logs(&mut self, rank: usize) {
-        for other in (0..self.ranks.len()).filter(|other| *other != rank) {
+        for other in self.introductions.of(rank, self.ranks.len()) {
             if !self.meets(rank, other)
                 && let Some((incarnation, memory)) = self.lives[other].last_log()
             {
@@ -346,10 +339,36 @@ impl Job {
         // The log of the life that passed the last fence is whole, and other ranks may need it.
         let is_kept = self.restarts_ranks() && !self.past_last_fence;
         self.lives[rank].put_address(segment.filter(|_| is_kept));
-        // Also when the address is put again: then with the part for other hosts.
-        for (who, of) in after_address(&self.peer_states(), rank) {
+        let size = self.ranks.len();
+        let told = (self.introductions).after_address(|it| self.peer_state(it), rank, size);
+        for (who, of) in told {
             self.tell_up(who, of);
         }
+    }
+
+    /// `rank` has something to send to `other` for the first time.
+    pub(super) fn introduce(&mut self, rank: usize, other: u32) -> Result<(), String> {
+        let size = self.ranks.len();
+        let other = other as usize;
+        if other >= size {
+            return Err(format!("asked for rank {other} in a job of {size} ranks"));
+        }
+        if self.past_last_fence {
+            let has_left = self.ranks[rank].membership == Membership::Left;
+            return match has_left || self.introductions.have_met(rank, other) {
+                true => Ok(()),
+                // It would wait for ever. REC-8
+                false => Err(format!(
+                    "sends to rank {other}, to which its earlier lives have sent nothing: its program does not do the same again"
+                )),
+            };
+        }
+        let states = [self.peer_state(rank), self.peer_state(other)];
+        let state = |it| states[usize::from(it != rank)];
+        for (who, of) in self.introductions.introduce(state, (rank, other)) {
+            self.tell_up(who, of);
+        }
+        Ok(())
     }
 
     fn tell_up(&mut self, who: usize, of: usize) {
@@ -402,12 +421,15 @@ impl Job {
         }
     }
 
-    fn peer_states(&self) -> Vec<PeerState> {
-        let standing = |(process, lives): (&super::RankProcess, &super::Lives)| PeerState {
-            incarnation: lives.incarnation,
+    fn peer_state(&self, rank: usize) -> PeerState {
+        let process = &self.ranks[rank];
+        PeerState {
             is_member: process.membership == Membership::Member && process.end.is_none(),
-            has_address: lives.has_address,
-        };
-        self.ranks.iter().zip(&self.lives).map(standing).collect()
+            has_address: self.lives[rank].has_address,
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        matches!(self.placement, Placement::Remote(_))
     }
 }

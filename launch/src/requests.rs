@@ -7,6 +7,7 @@ use super::recoveries;
 use super::replacement::address_key;
 use super::start::Placement;
 use super::verdict::Membership;
+use refrain_job::control::host;
 use refrain_job::control::message::{RecoveryFigures, ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
 use refrain_ring::{Incarnation, Rank};
@@ -61,6 +62,7 @@ impl Job {
                 | ToLauncher::WantCheckpoint(_)
                 | ToLauncher::Unprotected(_)
                 | ToLauncher::Suspect { .. }
+                | ToLauncher::Meet(_)
                 | ToLauncher::Taking(_)
                 | ToLauncher::WantRound
                 | ToLauncher::Keeping(_)
@@ -96,6 +98,11 @@ impl Job {
                     self.answer_value(rank, &key)?;
                 }
             }
+            ToLauncher::Host(host) => {
+                let served = self.key_values.host(rank, host)?;
+                self.answer_hosts(&served)?;
+            }
+            ToLauncher::Meet(other) => self.introduce(rank, other)?,
             ToLauncher::Fence { generation, last } => self.reach_fence(rank, generation, last)?,
             ToLauncher::Statistics(figures) => {
                 self.statistics.resize(self.ranks.len(), None);
@@ -231,6 +238,7 @@ impl Job {
             incarnation: self.lives[rank].incarnation,
             config,
             begins_with: self.rounds.goes_back_to(Rank(rank as u32)),
+            met: self.introductions.asked(rank),
             alone: self.past_last_fence,
         }
     }
@@ -278,6 +286,19 @@ impl Job {
                 (0..self.ranks.len()).try_for_each(|rank| self.answer(rank, &done, None))
             }
         }
+    }
+
+    fn answer_hosts(&mut self, ranks: &[usize]) -> Result<(), String> {
+        if ranks.is_empty() {
+            return Ok(());
+        }
+        let (hosts, rows) = host::rows_of(&self.key_values.hosts());
+        let hosts = ToRank::Hosts {
+            hosts: hosts.into_iter().map(Vec::from).collect(),
+            rows,
+        };
+        let mut ranks = ranks.iter();
+        ranks.try_for_each(|rank| self.answer(*rank, &hosts, None))
     }
 
     fn answer_value(&mut self, rank: usize, key: &str) -> Result<(), String> {

@@ -42,6 +42,8 @@ enum Source {
     End {
         rank: usize,
     },
+    /// Ranks without a descriptor for their ends.
+    Ends,
     LoggerEnd {
         logger: usize,
     },
@@ -137,6 +139,9 @@ impl Job {
                 add(sink.descriptor(), PollFlags::OUT, Source::Sink);
             }
         }
+        if let Some(ends) = &self.child_ends {
+            add(ends.descriptor(), PollFlags::IN, Source::Ends);
+        }
         if let Some((descriptor, events)) = self.standard_input.interest() {
             add(descriptor, events, Source::Input);
         }
@@ -199,6 +204,16 @@ impl Job {
                     self.say(line);
                 }
                 Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
+                Source::Ends => {
+                    if let Some(ends) = &mut self.child_ends {
+                        ends.take();
+                    }
+                    let alive = |rank: &usize| self.ranks[*rank].end.is_none();
+                    let alive: Vec<usize> = (0..self.ranks.len()).filter(alive).collect();
+                    let ends = (alive.into_iter())
+                        .filter_map(|rank| self.take_end(rank).map(|end| (rank, end)));
+                    ended.extend(ends);
+                }
                 Source::LoggerEnd { logger } => match self.loggers.ended(logger) {
                     Ok(line) => self.say(line),
                     Err(failure) => self.fail(1, failure),

@@ -20,13 +20,17 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, disable_transparent_huge_pages, sched_setaffinity};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+/// With more ranks on a host, the kernel gives them no huge pages by itself: two of them are four times as
+/// much memory as a rank needs that does little (docs/design/many-ranks.md).
+const HUGE_PAGES_UP_TO: usize = 256;
 
 /// The part of a job that runs on one host.
 #[derive(Debug)]
@@ -49,6 +53,8 @@ pub struct Starter {
     pub cores: Vec<usize>,
     /// The limit of open files that this process was started with.
     pub files: Rlimit,
+    /// The end of each rank has a descriptor; else SIGCHLD announces it.
+    pub polls_ends: bool,
     /// Reserved numbers for the control socket and the other descriptors of a rank.
     pub numbers: InheritedNumbers,
     /// Addresses are not randomised.
@@ -181,6 +187,7 @@ impl Starter {
             cores
         });
         let (launcher, files, fixed_layout) = (getpid(), self.files, self.fixed_layout);
+        let has_many = self.part.setup.ranks.len() > HUGE_PAGES_UP_TO;
         let prepare = move || {
             die_with(launcher)?;
             for (source, number) in &inherited {
@@ -197,6 +204,10 @@ impl Starter {
             if fixed_layout {
                 // The trial succeeded. If this call fails, the rank runs with random addresses.
                 let _ = same_memory::fix_layout();
+            }
+            if has_many {
+                // Only a matter of memory. Kernels before 3.15 do not know it.
+                let _ = disable_transparent_huge_pages(true);
             }
             match stops {
                 true => same_memory::stop_behind_exec(),

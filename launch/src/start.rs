@@ -2,6 +2,7 @@
 
 use super::checkpoint_schedule::Schedule;
 use super::checkpoints::CheckpointPlace;
+use super::child_ends::ChildEnds;
 use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
@@ -36,6 +37,7 @@ use refrain_job::JobError;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
+use refrain_job::introductions::Introductions;
 use refrain_job::machine::{available_memory_bytes, unix_ns};
 use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
 use refrain_logging::held::Losses;
@@ -74,7 +76,7 @@ pub enum Placement {
 ///
 /// # Errors
 /// A file is missing, or a setting is invalid.
-pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
+pub fn prepare(mut part: HostPart, polls_all_ends: bool) -> Result<Prepared, LaunchError> {
     let setup = &mut part.setup;
     let (config, job, size) = (&mut *setup.config, setup.job, setup.size);
     let ranks = setup.ranks.len() as u32;
@@ -93,7 +95,12 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     }
     let for_verbs = choice::verbs::environment(config, size);
     setup.environment.extend(for_verbs);
-    let files = limits::raise_open_files(ranks, restarts)?;
+    let open_files = limits::OpenFiles {
+        ranks,
+        restarts,
+        clocks: config.recovery.record_clocks,
+    };
+    let (files, polls_ends) = limits::raise_open_files(open_files, polls_all_ends)?;
     let allowed = allowed_cores();
     config.ranks_on_host = ranks;
     config.cores_on_host = allowed.len().max(1) as u32;
@@ -139,6 +146,7 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
             },
             part,
             files,
+            polls_ends,
         },
         spilled,
         checkpoints,
@@ -220,8 +228,13 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
     let lives = |rank| Lives::new(max_restarts, faults.kill_at_clock(rank));
+    let child_ends = match &placement {
+        Placement::Local(starter) if !starter.polls_ends => Some(ChildEnds::watch()?),
+        _ => None,
+    };
     let mut job = Job {
         ranks: Vec::with_capacity(ranks as usize),
+        child_ends,
         lives: (0..ranks).map(lives).collect(),
         recoveries: Recoveries::new(ranks as usize),
         rate_limits: vec![RateLimit::new(Instant::now()); ranks as usize],
@@ -231,6 +244,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         monitor: Monitor::open(&spec.monitor)?,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
+        introductions: Introductions::new(ranks as usize, spec.config.introduces_all()),
         losses,
         rounds,
         past_last_fence: false,
@@ -310,14 +324,15 @@ fn set_of_rank(spec: &JobSpec) -> Result<Vec<u32>, JobError> {
 
 fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
     spec.config.collectives.host_of_rank = vec![0; spec.ranks() as usize];
-    let mut prepared = prepare(HostPart {
+    let part = HostPart {
         setup: Setup {
             ranks: (0..spec.ranks()).collect(),
             ..setup(spec, id)
         },
         piped: spec.output != Output::Inherited,
         descriptors: std::mem::take(&mut spec.descriptors),
-    })?;
+    };
+    let mut prepared = prepare(part, false)?;
     if let Some(why) = &prepared.differing_addresses {
         same_memory::report_differing_addresses("", why);
     }
@@ -408,7 +423,7 @@ impl Job {
                     _ => None,
                 };
                 let (child, link) = starter.start(rank, input)?;
-                RankProcess::new(child, link, outputs)
+                RankProcess::new(child, starter.polls_ends, link, outputs)
             }
             Placement::Remote(hosts) => {
                 let started = hosts.start(rank, incarnation, outputs);

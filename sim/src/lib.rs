@@ -29,6 +29,7 @@
 pub mod checkpoints;
 pub mod choices;
 pub mod collective;
+pub mod control;
 pub mod crash_point;
 pub mod explorer;
 pub mod happening;

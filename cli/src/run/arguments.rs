@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// Arguments of `refrain run`: the most used options, and the rest by subject.
 #[derive(Args)]
 pub struct Arguments {
-    /// Number of ranks, 1 to 1024 [default: the number of tasks that Slurm or PBS has given].
+    /// Number of ranks, 1 to 4096 [default: the number of tasks that Slurm or PBS has given].
     #[arg(short = 'n', value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
     pub ranks: Option<u32>,
     /// Hosts to run ranks on, filled in order; SLOTS is the number of ranks [default: this

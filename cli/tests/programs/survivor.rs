@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     let ended = World::init().and_then(|world| match argument(0) {
         Some("print") => print(world, argument(1).map_or(0, number)),
         Some("behind") => behind(world, &arguments[1..]),
+        Some("around") => around(world),
         Some("hold") => hold(world, &arguments[1..]),
         Some("stray") => stray(world, argument(1).expect("how")),
         other => panic!("no program {other:?}"),
@@ -190,6 +191,17 @@ fn hold(mut world: World, arguments: &[String]) -> Result<(), Error> {
         }
     }
     println!("rank {own} has {sum}");
+    world.finalize()
+}
+
+/// Each rank sends to the next one, and receives from any.
+fn around(mut world: World) -> Result<(), Error> {
+    let (own, size) = (world.rank().0, world.size());
+    world.send(&own.to_le_bytes(), to((own + 1) % size))?;
+    let mut bytes = [0; 4];
+    let status = world.recv(&mut bytes, from_any())?;
+    println!("rank {own} has met {}", u32::from_le_bytes(bytes));
+    assert_eq!(status.source.0, u32::from_le_bytes(bytes));
     world.finalize()
 }
 

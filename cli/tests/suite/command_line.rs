@@ -10,9 +10,9 @@ fn with(arguments: &str) -> Ended {
 #[test]
 fn what_cannot_be_is_refused_with_what_can() {
     for (arguments, words) in [
-        ("run -n 0 -- true", &["1", "1024", "-n"][..]),
-        ("run -n 100000 -- true", &["1024"]),
-        ("run -n x -- true", &["1024"]),
+        ("run -n 0 -- true", &["1", "4096", "-n"][..]),
+        ("run -n 100000 -- true", &["4096"]),
+        ("run -n x -- true", &["4096"]),
         (
             "run -n 2 --fabric warp -- true",
             &["--fabric", "\"warp\"", "auto, shm"],

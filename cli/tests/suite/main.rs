@@ -21,6 +21,7 @@ mod libfabric;
 mod log;
 mod lost_events;
 mod lost_hosts;
+mod many_ranks;
 mod monitor;
 mod mpiexec;
 mod output;

@@ -174,7 +174,7 @@ fn faults_that_cannot_be_are_refused() {
         ("-n 2 --kill-random 0", "2.5,42"),
         ("-n 2 --max-restarts 1", "pessimist"),
         ("-n 2 --suspect-ranks-after 0", "or off"),
-        ("-n -1", "from 1 to 1024"),
+        ("-n -1", "from 1 to 4096"),
         (
             "-n 2 --protocol pessimist --event-replicas 3 --event-loggers tcp:127.0.0.1:1",
             "--event-replicas 3",

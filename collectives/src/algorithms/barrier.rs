@@ -2,6 +2,7 @@
 
 use crate::group::Group;
 use crate::schedule::{Action, Buffer, Schedule};
+use crate::tree;
 
 /// Dissemination (Hensgen, Finkel and Manber 1988): in round `k` each place signals the place
 /// 2^k above.
@@ -12,6 +13,38 @@ pub fn dissemination(schedule: &mut Schedule, group: Group) {
         schedule.push(Action::Send { to, from });
         schedule.push(Action::Receive { source, into: from });
         schedule.fence();
+    }
+}
+
+/// A binomial tree: each place waits for the places below it, tells the one above, and is told when
+/// all are there. Twice the rounds of dissemination, but 2 (p - 1) messages instead of p log2 p, and
+/// a place communicates with two others on average, at most with log2 p: for many places that share
+/// processors and memory.
+pub fn binomial(schedule: &mut Schedule, group: Group) {
+    let signal = Buffer::Input.first(0);
+    for child in tree::children(group.me, group.size).rev() {
+        schedule.push(Action::Receive {
+            source: child,
+            into: signal,
+        });
+    }
+    schedule.fence();
+    if let Some(parent) = tree::parent(group.me) {
+        schedule.push(Action::Send {
+            to: parent,
+            from: signal,
+        });
+        schedule.push(Action::Receive {
+            source: parent,
+            into: signal,
+        });
+        schedule.fence();
+    }
+    for child in tree::children(group.me, group.size) {
+        schedule.push(Action::Send {
+            to: child,
+            from: signal,
+        });
     }
 }
 

@@ -80,7 +80,7 @@ impl Operation {
     pub fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::*;
         match self {
-            Self::Barrier => &[Dissemination, Flat, Hierarchical],
+            Self::Barrier => &[Dissemination, Flat, Binomial, Hierarchical],
             Self::Bcast => &[
                 Binomial,
                 Flat,
@@ -151,6 +151,7 @@ impl Algorithm {
         match call.arguments {
             Arguments::Barrier => match self {
                 Self::Flat => barrier::flat(schedule, call.group),
+                Self::Binomial => barrier::binomial(schedule, call.group),
                 _ => barrier::dissemination(schedule, call.group),
             },
             Arguments::Bcast { .. } | Arguments::Gather { .. } | Arguments::Scatter { .. } => {

@@ -56,6 +56,7 @@ fn volumes_are_those_of_the_literature() {
         let segments = n.div_ceil(1 + p % 5);
         let table = [
             (Arguments::Barrier, Dissemination, p * log, 0),
+            (Arguments::Barrier, Binomial, 2 * (p - 1), 0),
             (bcast, Binomial, p - 1, (p - 1) * n),
             (bcast, Chain, (p - 1) * segments, (p - 1) * n),
             (gather, Linear, p - 1, (p - 1) * n),

@@ -37,7 +37,7 @@ mod system;
 mod waits;
 mod writer;
 
-pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
+pub use options::{Limits, RANKS_MAX, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::ServerAddress;
 use before_sleep::BeforeSleep;

@@ -20,11 +20,15 @@ pub struct Limits {
     pub unread_bytes: usize,
 }
 
+/// Ranks of all jobs that a logger serves, at most: as many as [`crate::message::ToClient::Ranks`] can
+/// name.
+pub const RANKS_MAX: usize = 1024;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 2048,
-            ranks: 1024,
+            ranks: RANKS_MAX,
             unread_bytes: 1 << 20,
         }
     }

@@ -80,6 +80,43 @@ impl HostIdentity {
     }
 }
 
+/// The hosts of ranks by rank, of all hosts, and rows of ranks on one host: the index of the host,
+/// and the number of ranks. `None`: they are not the hosts of `size` ranks.
+pub fn by_rank(hosts: &[Vec<u8>], rows: &[(u32, u32)], size: u32) -> Option<Vec<HostIdentity>> {
+    let count: u64 = rows.iter().map(|(_, count)| u64::from(*count)).sum();
+    if count != u64::from(size) {
+        return None;
+    }
+    let mut of_ranks = Vec::with_capacity(size as usize);
+    for (index, count) in rows {
+        let host = hosts.get(*index as usize)?;
+        let host = HostIdentity::decode(host.as_slice().try_into().ok()?);
+        of_ranks.extend(core::iter::repeat_n(host, *count as usize));
+    }
+    Some(of_ranks)
+}
+
+/// As [`by_rank`] reads it: all hosts, and rows of ranks.
+pub fn rows_of<T: PartialEq + Clone>(of_ranks: &[T]) -> (Vec<T>, Vec<(u32, u32)>) {
+    let (mut hosts, mut rows): (Vec<T>, Vec<(u32, u32)>) = (Vec::new(), Vec::new());
+    for host in of_ranks {
+        // Most ranks are on the host of the rank before.
+        let last = rows.last().map(|(index, _)| *index as usize);
+        let is_same = |index: &usize| hosts[*index] == *host;
+        let known = last.filter(is_same);
+        let index = known.or_else(|| hosts.iter().position(|it| it == host));
+        let index = index.unwrap_or(hosts.len());
+        if index == hosts.len() {
+            hosts.push(host.clone());
+        }
+        match rows.last_mut() {
+            Some((of, count)) if *of as usize == index => *count += 1,
+            _ => rows.push((index as u32, 1)),
+        }
+    }
+    (hosts, rows)
+}
+
 /// Parses a number such as `4c1a1e52-…-9d7e2b1f0c55`.
 fn boot_of(text: &str) -> Option<u128> {
     let digits: String = text.trim().split('-').collect();
@@ -92,6 +129,22 @@ fn boot_of(text: &str) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_give_the_host_of_each_rank() {
+        for hosts in ["a", "aab", "abab", "aabbacc"] {
+            let of_ranks: Vec<Vec<u8>> = hosts.bytes().map(|letter| vec![letter; 24]).collect();
+            let (all, rows) = rows_of(&of_ranks);
+            let size = hosts.len() as u32;
+            let read = by_rank(&all, &rows, size).expect("they are of this many ranks");
+            let encoded: Vec<Vec<u8>> = read.iter().map(|host| host.encode().into()).collect();
+            assert_eq!(encoded, of_ranks);
+            assert_eq!(by_rank(&all, &rows, size + 1), None);
+            assert_eq!(by_rank(&all[1..], &[(7, size)], size), None);
+        }
+        let hosts = [vec![0; 23]];
+        assert_eq!(by_rank(&hosts, &[(0, 1)], 1), None, "it has too few bytes");
+    }
 
     #[test]
     fn this_process_is_where_it_is() {

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 20;
+pub const CONTROL_VERSION: u8 = 21;
 
 /// Maximum number of bytes in one part of the events that a rank holds of another.
 pub const HELD_BYTES_MAX: usize = 512 << 10;
@@ -49,6 +49,12 @@ pub enum ToLauncher {
     /// Asks for the value under a key. Answered with [`ToRank::Value`] when a rank has put
     /// it.
     Get(String),
+    /// The host of this rank, encoded. Answered with [`ToRank::Hosts`] when all ranks have sent
+    /// theirs.
+    Host(Vec<u8>),
+    /// Something is to be sent to this rank for the first time. The two ranks are introduced by
+    /// [`ToRank::Up`], to both, as soon as both have put their addresses.
+    Meet(u32),
     /// Waits for all ranks. Answered with [`ToRank::FenceDone`]: at once for a fence that an
     /// earlier life of this rank has passed.
     Fence {
@@ -288,12 +294,15 @@ pub enum ToRank {
         /// The checkpoint with which this life begins; 0: the beginning of the program. Later ones are
         /// void, since not all members of the set have theirs. `None`: its newest. SET-4
         begins_with: Option<u64>,
+        /// The ranks that were introduced to earlier lives of this rank. `None`: all ranks are
+        /// introduced to each other at the start.
+        met: Option<Vec<u32>>,
         /// All ranks have passed the last fence. This later life connects to no peer outside of its
         /// set: it reads their messages to it from their logs ([`ToRank::Departed`]).
         alone: bool,
     },
     /// The log memory of a rank that has passed the last fence is passed with this message: one
-    /// message for each peer, after the welcome of a life that is `alone`.
+    /// message for each peer that was introduced, after the welcome of a life that is `alone`.
     Departed {
         /// The rank.
         rank: u32,
@@ -309,6 +318,14 @@ pub enum ToRank {
         /// The descriptor that was put with the value is passed with this message.
         memory: bool,
     },
+    /// The answer to [`ToLauncher::Host`].
+    Hosts {
+        /// All hosts of the job, each once.
+        hosts: Vec<Vec<u8>>,
+        /// The hosts of the ranks in their order: index in `hosts`, and the number of ranks in a row
+        /// that are there.
+        rows: Vec<(u32, u32)>,
+    },
     /// The log memory of the earlier life with this number is passed with this message: right
     /// after the welcome, if at all; twice if the newest life died during replay.
     Remains(u32),
@@ -319,8 +336,8 @@ pub enum ToRank {
         /// The incarnation; earlier ones are dead as well.
         incarnation: u32,
     },
-    /// A life of a rank is reachable. Sent to all ranks when a later life has put its address, and
-    /// to a later life about all other ranks.
+    /// A life of a rank is reachable. Sent to both of two ranks that are to be introduced, and again
+    /// when a later life of one of them has put its address.
     Up {
         /// The rank.
         rank: u32,
@@ -418,6 +435,8 @@ mod tests {
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToLauncher::Put { key, value, memory } }),
             any::<String>().prop_map(ToLauncher::Get),
+            any::<Vec<u8>>().prop_map(ToLauncher::Host),
+            any::<u32>().prop_map(ToLauncher::Meet),
             (any::<u64>(), any::<bool>())
                 .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
             any::<u64>().prop_map(ToLauncher::Mark),
@@ -502,10 +521,10 @@ mod tests {
                 any::<u32>(),
                 config(),
                 any::<Option<u64>>(),
-                any::<bool>()
+                (any::<bool>(), any::<Option<Vec<u32>>>())
             )
                 .prop_map(
-                    |(job, rank, size, incarnation, config, begins_with, alone)| {
+                    |(job, rank, size, incarnation, config, begins_with, (alone, met))| {
                         ToRank::Welcome {
                             job,
                             rank,
@@ -513,10 +532,13 @@ mod tests {
                             incarnation,
                             config: Box::new(config),
                             begins_with,
+                            met,
                             alone,
                         }
                     }
                 ),
+            (any::<Vec<Vec<u8>>>(), any::<Vec<(u32, u32)>>())
+                .prop_map(|(hosts, rows)| ToRank::Hosts { hosts, rows }),
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
             any::<u64>().prop_map(ToRank::FenceDone),
@@ -580,16 +602,17 @@ mod tests {
             incarnation: 4,
             config: Box::new(JobConfig::default()),
             begins_with: None,
+            met: None,
             alone: false,
         };
         let expected = [
-            b"RJ\x14\x01\x55\0\0\0".as_slice(),
+            b"RJ\x15\x01\x56\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
-            b"\0\0\0\0\0\0",
+            b"\0\0\0\0\0\0\0",
         ]
         .concat();
         let mut frame = BytesMut::new();

@@ -12,6 +12,7 @@ pub mod host;
 pub mod message;
 
 use crate::{JobError, config::JobConfig};
+use host::HostIdentity;
 use message::{Accompanied as _, CONTROL, HELD_BYTES_MAX, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, WireError};
@@ -38,6 +39,7 @@ pub struct ControlPlane {
     stopped: Option<String>,
     begins_with: Option<u64>,
     is_alone: bool,
+    met: Option<Vec<Rank>>,
     /// Messages of the launcher that were no answers, in order.
     news: VecDeque<News>,
 }
@@ -62,16 +64,7 @@ pub enum News {
         incarnation: Incarnation,
     },
     /// A life of a rank is reachable.
-    Up {
-        /// The rank.
-        rank: Rank,
-        /// The incarnation.
-        incarnation: Incarnation,
-        /// The value under the rank's address key.
-        card: Vec<u8>,
-        /// The descriptor that was put with the value.
-        memory: Option<OwnedFd>,
-    },
+    Up(Introduced),
     /// Checkpoint request to this rank.
     CheckpointWanted,
     /// A round of checkpoints of this rank's set begins. SET-2
@@ -85,6 +78,19 @@ pub enum News {
     },
     /// Request for this rank's status.
     StatusAsked,
+}
+
+/// A life of a rank that is reachable.
+#[derive(Debug)]
+pub struct Introduced {
+    /// The rank.
+    pub rank: Rank,
+    /// The incarnation.
+    pub incarnation: Incarnation,
+    /// The value under the rank's address key.
+    pub card: Vec<u8>,
+    /// The descriptor that was put with the value.
+    pub memory: Option<OwnedFd>,
 }
 
 /// A rank that has passed the last fence of the job.
@@ -154,12 +160,12 @@ impl News {
                     ..
                 },
                 memory,
-            ) => Self::Up {
+            ) => Self::Up(Introduced {
                 rank: Rank(rank),
                 incarnation: Incarnation(incarnation),
                 card,
                 memory,
-            },
+            }),
             (ToRank::CheckpointWanted, _) => Self::CheckpointWanted,
             (ToRank::RoundBegins(round), _) => Self::RoundBegins(round),
             (ToRank::RoundEnds { round, is_complete }, _) => Self::RoundEnds { round, is_complete },
@@ -195,6 +201,7 @@ impl ControlPlane {
             stopped: None,
             begins_with: None,
             is_alone: false,
+            met: None,
             news: VecDeque::new(),
         };
         control.send(ATTEMPTED, &ToLauncher::Hello(std::process::id()), None)?;
@@ -207,6 +214,7 @@ impl ControlPlane {
                     incarnation,
                     config,
                     begins_with,
+                    met,
                     alone,
                 },
                 None,
@@ -218,6 +226,7 @@ impl ControlPlane {
                 control.config = *config;
                 control.begins_with = begins_with;
                 control.is_alone = alone;
+                control.met = met.map(|met| met.into_iter().map(Rank).collect());
                 Ok(control)
             }
             (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
@@ -298,6 +307,61 @@ impl ControlPlane {
         }
     }
 
+    /// The hosts of all ranks, by rank. Blocks until all ranks have called it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn hosts(&mut self, own: HostIdentity) -> Result<Vec<HostIdentity>, JobError> {
+        const ATTEMPTED: &str = "asking for the hosts of all ranks";
+        self.send(ATTEMPTED, &ToLauncher::Host(own.encode().into()), None)?;
+        match self.receive(ATTEMPTED)?.0 {
+            ToRank::Hosts { hosts, rows } => {
+                host::by_rank(&hosts, &rows, self.size).ok_or_else(|| {
+                    let hosts = ToRank::Hosts { hosts, rows };
+                    out_of_turn(ATTEMPTED, &hosts)
+                })
+            }
+            other => Err(out_of_turn(ATTEMPTED, &other)),
+        }
+    }
+
+    /// Asks for the introduction of a peer. It comes as news: [`News::Up`].
+    ///
+    /// # Errors
+    /// As [`report`](Self::report).
+    pub fn meet(&mut self, peer: Rank) -> Result<(), JobError> {
+        self.report(&ToLauncher::Meet(peer.0))
+    }
+
+    /// The introduction of a peer that was asked for, or is due anyway: takes the oldest one out of
+    /// the news. Blocks until it has come.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn introduced(&mut self, peer: Rank) -> Result<Introduced, JobError> {
+        let attempted = format!("waiting for the address of rank {peer}");
+        let is_its = |news: &News| matches!(news, News::Up(up) if up.rank == peer);
+        loop {
+            if let Some(at) = self.news.iter().position(is_its)
+                && let Some(News::Up(introduced)) = self.news.remove(at)
+            {
+                return Ok(introduced);
+            }
+            if let Some((message, _)) = self.take(&attempted)? {
+                return Err(out_of_turn(&attempted, &message));
+            }
+            if !self.news.iter().any(is_its) {
+                self.read(&attempted)?;
+            }
+        }
+    }
+
+    /// The ranks that were introduced to earlier lives of this rank. `None`: all ranks are
+    /// introduced to each other at the start.
+    pub fn met(&self) -> Option<&[Rank]> {
+        self.met.as_deref()
+    }
+
     /// Blocks until every rank of the job has called it as many times as this rank.
     ///
     /// # Errors
@@ -355,10 +419,14 @@ impl ControlPlane {
         self.news.pop_front()
     }
 
-    /// Whether some news says that a life of a rank has ended or can be reached.
+    /// Whether some news says that a life of a rank has ended, or that a later one can be reached.
     pub fn has_news_of_lives(&self) -> bool {
         let mut news = self.news.iter();
-        news.any(|it| matches!(it, News::Down { .. } | News::Up { .. }))
+        news.any(|it| match it {
+            News::Down { .. } => true,
+            News::Up(up) => up.incarnation > Incarnation(0),
+            _ => false,
+        })
     }
 
     /// The oldest news, if it is of this kind.

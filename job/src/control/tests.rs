@@ -32,6 +32,7 @@ fn welcome() -> ToRank {
         incarnation: 2,
         config: Box::default(),
         begins_with: None,
+        met: None,
         alone: false,
     }
 }

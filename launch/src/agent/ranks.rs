@@ -119,7 +119,7 @@ impl AgentRank {
     /// # Errors
     /// Of the system; the life is ended then.
     pub(super) fn new(life: Life, child: Child, link: Link) -> io::Result<Self> {
-        let mut child = RankChild::new(child)?;
+        let mut child = RankChild::new(child, true)?;
         let (out, err) = (child.child().stdout.take(), child.child().stderr.take());
         Ok(Self {
             life,
@@ -148,7 +148,8 @@ impl AgentRank {
             let end = pipe.end.as_ref()?;
             (pipe.untaken_bytes < OUTPUT_BYTES_MAX).then(|| (end.as_fd(), PollFlags::IN))
         });
-        let ending = (!self.has_ended).then(|| (self.child.end_descriptor(), PollFlags::IN));
+        let ending = self.child.end_descriptor().filter(|_| !self.has_ended);
+        let ending = ending.map(|descriptor| (descriptor, PollFlags::IN));
         let input = self.input.iter().filter_map(Input::interest);
         let link = self.link.interest().into_iter();
         link.chain(pipes).chain(input).chain(ending)

@@ -268,7 +268,7 @@ impl Agent {
             descriptors: Vec::new(),
         };
         let lease = part.setup.lease;
-        let answer = match start::prepare(part) {
+        let answer = match start::prepare(part, true) {
             Ok(prepared) => {
                 self.watch = lease
                     .map(Watch::begin)

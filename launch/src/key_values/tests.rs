@@ -83,7 +83,7 @@ fn a_later_life_passes_the_fences_of_the_earlier_and_waits_in_its_own() {
         values.fence(1, generation, false, |_| true).unwrap();
     }
     values.fence(0, 2, false, |_| true).unwrap();
-    values.forget(0, &["address/0".to_owned()]);
+    values.forget(0, &["address/0".to_owned()], true);
     for generation in 0..2 {
         assert_eq!(
             values.fence(0, generation, false, |_| true),
@@ -119,7 +119,7 @@ fn what_a_dead_life_has_put_is_gone_until_the_next_puts_it() {
     let mut values = KeyValues::new(2);
     values.put("address/0", entry(b"old"));
     values.put("other", entry(b"kept"));
-    values.forget(0, &["address/0".to_owned()]);
+    values.forget(0, &["address/0".to_owned()], true);
     assert_eq!(value(values.get(1, "address/0")), None);
     assert_eq!(values.put("address/0", entry(b"new")), [1]);
     assert_eq!(value(values.get(1, "other")), Some(b"kept".to_vec()));
@@ -180,9 +180,25 @@ fn a_fence_does_not_open_while_one_that_waits_is_dead() {
         values.fence(1, 0, true, |rank| rank != 0),
         Ok(Fencing::Waits)
     );
-    values.forget(0, &[]);
+    values.forget(0, &[], true);
     let opens = Fencing::Opens {
         leaving: vec![0, 1],
     };
     assert_eq!(values.fence(0, 0, true, |_| true), Ok(opens));
+}
+
+#[test]
+fn hosts_are_told_when_all_are_known() {
+    let mut values = KeyValues::new(3);
+    assert_eq!(values.host(0, b"a".to_vec()), Ok(vec![]));
+    assert_eq!(values.waiting(0), Some(&Waiting::Hosts));
+    values.host(0, b"a".to_vec()).expect_err("it waits");
+    assert_eq!(values.host(2, b"b".to_vec()), Ok(vec![]));
+    values.forget(2, &[], true);
+    assert_eq!(values.host(1, b"a".to_vec()), Ok(vec![]), "2 may move");
+    assert_eq!(values.host(2, b"c".to_vec()), Ok(vec![0, 1, 2]));
+    assert_eq!(values.hosts(), [b"a", b"a", b"c"]);
+    values.forget(1, &[], false);
+    values.forget(2, &[], false);
+    assert_eq!(values.host(2, b"c".to_vec()), Ok(vec![2]), "1 stays");
 }

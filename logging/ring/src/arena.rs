@@ -77,6 +77,8 @@ pub struct Arena {
     first_chunk_offset: usize,
     chunks: u32,
     committed: u32,
+    /// Chunks that are committed together.
+    extent_chunks: u32,
     free: Vec<ChunkId>,
     /// Borrowed chunks that were given back.
     returned: Returned,
@@ -110,11 +112,19 @@ impl Arena {
             first_chunk_offset,
             chunks,
             committed: 0,
+            extent_chunks: EXTENT_CHUNKS,
             free: Vec::with_capacity(chunks as usize),
             returned: Returned::default(),
             taken_most: 0,
             commit,
         }
+    }
+
+    /// Commits each chunk alone: for many ranks on a host, of which each needs few chunks.
+    #[must_use]
+    pub fn by_chunks(mut self) -> Self {
+        self.extent_chunks = 1;
+        self
     }
 
     /// An arena in memory of this process alone, for fabrics that copy.
@@ -212,7 +222,7 @@ impl Arena {
 
     #[cold]
     fn commit_extent(&mut self) -> Result<(), ArenaFull> {
-        let end = (self.committed + EXTENT_CHUNKS).min(self.chunks);
+        let end = (self.committed + self.extent_chunks).min(self.chunks);
         if end == self.committed {
             return Err(ArenaFull::Budget {
                 budget_bytes: self.budget_bytes(),
@@ -247,6 +257,26 @@ mod tests {
         arena.give_back(second);
         assert_eq!(arena.used_bytes_peak(), 2 * CHUNK_BYTES as u64);
         assert_eq!(arena.used_bytes(), CHUNK_BYTES as u64);
+    }
+
+    #[test]
+    fn memory_is_committed_by_extents_or_by_chunks() {
+        for (by_chunks, expected) in [(false, EXTENT_CHUNKS as usize), (true, 1)] {
+            let committed = Rc::new(RefCell::new(0));
+            let note = Rc::clone(&committed);
+            let region = Region::heap(2 * EXTENT_CHUNKS as usize * CHUNK_BYTES);
+            let commit = move |_, bytes| {
+                *note.borrow_mut() += bytes;
+                Ok(())
+            };
+            let arena = Arena::new(region, 0, Box::new(commit));
+            let mut arena = match by_chunks {
+                true => arena.by_chunks(),
+                false => arena,
+            };
+            arena.take().expect("free");
+            assert_eq!(*committed.borrow(), expected * CHUNK_BYTES);
+        }
     }
 
     #[test]

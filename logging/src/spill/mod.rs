@@ -26,7 +26,7 @@ pub use health::{Refused, Report};
 use health::Health;
 use refrain_ring::read_back::ChunkBytes;
 use refrain_ring::{CHUNK_BYTES, Frontier, Incarnation, LentChunk, LoanEnd, Rank};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Settings of one rank's spilling.
 #[derive(Clone, Debug)]
@@ -108,8 +108,8 @@ pub struct SpillStatistics {
 pub struct SpillLog<S> {
     options: SpillOptions,
     store: S,
-    /// By destination.
-    channels: Vec<ChannelIndex>,
+    /// By destination; of those for which something was written or freed.
+    channels: BTreeMap<Rank, ChannelIndex>,
     files: Files,
     health: Health,
     writes: usize,
@@ -122,7 +122,7 @@ impl<S: Store> SpillLog<S> {
     /// A log without chunks on disk.
     pub fn new(options: SpillOptions, store: S) -> Self {
         Self {
-            channels: (0..options.size).map(|_| ChannelIndex::default()).collect(),
+            channels: BTreeMap::new(),
             files: Files::new(options.disk_bytes / options.file_bytes()),
             health: Health::default(),
             writes: 0,
@@ -172,9 +172,9 @@ impl<S: Store> SpillLog<S> {
         if self.writes >= self.options.writes_max {
             return Err(Refused::Busy);
         }
-        let channel = &self.channels[destination.index()];
+        let channel = self.channels.get(&destination);
         let slot = channel
-            .current
+            .and_then(|channel| channel.current)
             .and_then(|file| self.files.slot(file, sequence));
         match slot.is_some() || self.files.may_open() {
             true => Ok(()),
@@ -191,7 +191,7 @@ impl<S: Store> SpillLog<S> {
         let destination = chunk.destination();
         let sequence = chunk.sequence();
         self.writes += 1;
-        let channel = &mut self.channels[destination.index()];
+        let channel = self.channels.entry(destination).or_default();
         let file = match channel.current {
             Some(file) if self.files.slot(file, sequence).is_some() => file,
             previous => {
@@ -264,7 +264,7 @@ impl<S: Store> SpillLog<S> {
             Ok(()) => self.files.opened(file, &mut self.store),
             Err(error) => {
                 let destination = self.files.header(file).channel.destination;
-                let channel = &mut self.channels[destination.index()];
+                let channel = self.channels.entry(destination).or_default();
                 if channel.current == Some(file) {
                     channel.current = None;
                 }
@@ -283,7 +283,7 @@ impl<S: Store> SpillLog<S> {
         result: Result<(), StoreError>,
         now: Duration,
     ) {
-        let channel = &mut self.channels[chunk.destination().index()];
+        let channel = self.channels.entry(chunk.destination()).or_default();
         match result {
             Ok(()) => {
                 self.statistics.chunks_written += 1;
@@ -325,7 +325,7 @@ impl<S: Store> SpillLog<S> {
 
     /// Frees the messages of a channel below `horizon`. LOG-4
     pub fn trim(&mut self, destination: Rank, horizon: &Frontier) {
-        let channel = &mut self.channels[destination.index()];
+        let channel = self.channels.entry(destination).or_default();
         let mut freed = Vec::new();
         channel.trim(horizon, |file| freed.push(file));
         for file in freed {
@@ -337,7 +337,7 @@ impl<S: Store> SpillLog<S> {
     /// Lets a channel release a file of which no chunk is needed: another channel may
     /// need the room.
     fn leave_idle(&mut self, destination: Rank, file: FileNumber) {
-        let channel = &mut self.channels[destination.index()];
+        let channel = self.channels.entry(destination).or_default();
         if channel.current == Some(file) && self.files.is_idle(file) {
             channel.current = None;
             self.files.close(file, &mut self.store);
@@ -347,7 +347,7 @@ impl<S: Store> SpillLog<S> {
     /// The chunk from which on a reader finds all messages of a channel from
     /// `from` on, if it is on disk: the first chunk that ends beyond it in some stream.
     pub fn find(&self, destination: Rank, from: &Frontier) -> Option<u64> {
-        self.channels[destination.index()].find(from)
+        self.channels.get(&destination)?.find(from)
     }
 
     /// Place of a chunk on disk: the sequence number of the first chunk of its file, which is
@@ -363,7 +363,7 @@ impl<S: Store> SpillLog<S> {
     }
 
     fn slot_of(&self, destination: Rank, sequence: u64) -> Option<(FileNumber, u32)> {
-        let file = self.channels[destination.index()].file_of(sequence)?;
+        let file = self.channels.get(&destination)?.file_of(sequence)?;
         Some((file, self.files.slot(file, sequence)?))
     }
 

@@ -2,7 +2,6 @@
 
 use super::World;
 use super::collective::barrier;
-use super::waiting::SLEEP_MAX;
 use crate::Error;
 
 impl World {
@@ -44,7 +43,7 @@ impl World {
         {
             self.heed_news()?;
             meanwhile(self)?;
-            self.engine.wait(SLEEP_MAX);
+            self.engine.wait(self.patience.sleep_max);
         }
         Ok(())
     }

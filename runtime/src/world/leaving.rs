@@ -123,6 +123,7 @@ impl World {
     /// that asks for freed messages would wait forever. GC-1
     fn progress_to_the_end(&mut self) -> Result<(), Error> {
         self.under_way.advance(&mut self.engine)?;
+        self.meet_peers()?;
         match self.engine.progress() {
             Ok(_) | Err(EngineError::Fabric(_)) => Ok(()),
             Err(lost @ EngineError::PeerLost { .. }) => match self.attention.peers_may_return {

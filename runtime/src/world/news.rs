@@ -14,12 +14,11 @@ use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
-/// Calls of progress between two reads of the control socket in jobs that restart ranks: one system
-/// call in this number of polls.
+/// Calls of progress between two reads of the control socket: one system call in this number of
+/// polls.
 const PROGRESS_PER_LOOK: u32 = 4096;
-/// As [`PROGRESS_PER_LOOK`], in jobs that do not restart ranks: only the live view sends requests.
-const PROGRESS_PER_LOOK_ALONE: u32 = 1 << 20;
-/// As [`PROGRESS_PER_LOOK`], while all members of a set wait for this rank.
+/// As [`PROGRESS_PER_LOOK`], while all members of a set wait for this rank, or this rank for the
+/// introduction of a peer.
 const PROGRESS_PER_LOOK_SOON: u32 = 64;
 /// Time between two reads of the control socket in a program that asks for checkpoint requests.
 const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
@@ -29,19 +28,18 @@ const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
 pub(super) struct Attention {
     /// A peer may die without ending the job.
     pub(super) peers_may_return: bool,
+    /// Peers whose introduction this rank has asked for.
+    awaited_peers: u32,
     until_look: u32,
     looked: Instant,
 }
 
 impl Attention {
     pub(super) fn new(peers_may_return: bool) -> Self {
-        let until_look = match peers_may_return {
-            true => PROGRESS_PER_LOOK,
-            false => PROGRESS_PER_LOOK_ALONE,
-        };
         Self {
             peers_may_return,
-            until_look,
+            awaited_peers: 0,
+            until_look: PROGRESS_PER_LOOK,
             looked: Instant::now(),
         }
     }
@@ -63,6 +61,7 @@ impl World {
         if self.under_way.is_any() {
             self.under_way.advance(&mut self.engine)?;
         }
+        self.meet_peers()?;
         if self.recovering.is_some() {
             self.look_after_recovery(arrived)?;
         }
@@ -93,10 +92,12 @@ impl World {
     /// Checks that the launcher is still there, and reads its news.
     #[cold]
     pub(super) fn look_for_news(&mut self) -> Result<(), Error> {
-        self.attention = Attention::new(self.attention.peers_may_return);
-        if self.checkpoints.rounds.begins() {
-            self.attention.until_look = PROGRESS_PER_LOOK_SOON;
-        }
+        self.attention.looked = Instant::now();
+        let is_awaiting = self.attention.awaited_peers > 0 || self.checkpoints.rounds.begins();
+        self.attention.until_look = match is_awaiting {
+            true => PROGRESS_PER_LOOK_SOON,
+            false => PROGRESS_PER_LOOK,
+        };
         if let Some(control) = &mut self.control {
             control.check()?;
         }
@@ -113,6 +114,17 @@ impl World {
         }
     }
 
+    /// Asks for the introduction of peers to which something waits for the first time.
+    #[inline]
+    pub(super) fn meet_peers(&mut self) -> Result<(), Error> {
+        while let Some(peer) = self.engine.next_wanted_peer() {
+            self.attention.awaited_peers += 1;
+            self.attention.until_look = PROGRESS_PER_LOOK_SOON.min(self.attention.until_look);
+            self.tell(|control| control.meet(peer))?;
+        }
+        Ok(())
+    }
+
     /// Handles the news that have arrived.
     pub(super) fn heed_news(&mut self) -> Result<(), Error> {
         while let Some(news) = self.control.as_mut().and_then(|it| it.next_news()) {
@@ -126,17 +138,13 @@ impl World {
                     }
                     self.tell_held(rank, incarnation)?;
                 }
-                News::Up {
-                    rank,
-                    incarnation,
-                    card,
-                    memory,
-                } => {
-                    let published = Published::read(rank, &card, memory)?;
-                    // A later life of a peer can be reached, or this life is a later one. REC-3
-                    if rank != self.rank
-                        && let Some(address) = self.peers.address_of(rank, &published)?
-                    {
+                // One of the two ranks has something to send to the other, or one is a later life.
+                // REC-3
+                News::Up(peer) => {
+                    self.attention.awaited_peers = self.attention.awaited_peers.saturating_sub(1);
+                    let (rank, incarnation) = (peer.rank, peer.incarnation);
+                    let published = Published::read(peer)?;
+                    if let Some(address) = self.peers.address_of(rank, &published)? {
                         self.engine.connect(rank, incarnation, &address)?;
                     }
                 }

@@ -1,12 +1,11 @@
 //! Finds the addresses of other ranks in the business cards that they publish.
 
 use crate::Error;
+use refrain_job::control::Introduced;
 use refrain_job::control::business_card::BusinessCard;
 use refrain_job::control::host::HostIdentity;
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::fabric::network::address::NetworkAddress;
 use refrain_transport::fabric::{Address, FabricError, mixed};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The fabric to reach other ranks.
@@ -41,33 +40,23 @@ pub(super) struct Published {
 }
 
 impl Published {
-    /// Decodes the value that `rank` has published under its address key.
-    pub(super) fn read(rank: Rank, bytes: &[u8], memory: Option<OwnedFd>) -> Result<Self, Error> {
-        let card = BusinessCard::decode(bytes).map_err(|error| {
+    /// Decodes what a rank has published.
+    pub(super) fn read(peer: Introduced) -> Result<Self, Error> {
+        let card = BusinessCard::decode(&peer.card).map_err(|error| {
             refused(
-                rank,
+                peer.rank,
                 format!("what it has published cannot be read: {error}"),
             )
         })?;
         let near = Address {
             bytes: card.near.clone(),
-            memory: memory.map(Arc::new),
+            memory: peer.memory.map(Arc::new),
         };
         Ok(Self { card, near })
     }
 
     pub(super) fn incarnation(&self) -> Incarnation {
         self.card.incarnation
-    }
-
-    /// Sets the address for ranks on other hosts, which was published separately. A rank that died
-    /// meanwhile may have published it in another life than the card. The life of the address is
-    /// connected; the launcher announces later lives.
-    pub(super) fn has_far(&mut self, far: Vec<u8>) {
-        if let Ok(address) = NetworkAddress::decode(&far) {
-            self.card.incarnation = address.incarnation;
-        }
-        self.card.far = far;
     }
 }
 
@@ -105,47 +94,5 @@ pub(super) fn bare(bytes: &[u8]) -> Address {
     Address {
         bytes: bytes.to_vec(),
         memory: None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn card_of(life: u32) -> Published {
-        let card = BusinessCard {
-            incarnation: Incarnation(life),
-            host: HostIdentity::of_this_process().unwrap(),
-            near: vec![1],
-            far: Vec::new(),
-        };
-        Published::read(Rank(1), &card.encode(), None).unwrap()
-    }
-
-    fn address_of(life: u32) -> Vec<u8> {
-        NetworkAddress {
-            rank: Rank(1),
-            incarnation: Incarnation(life),
-            job: 7,
-            provider: "tcp;ofi_rxm".into(),
-            name: vec![2; 16],
-            message_bytes_max: 1 << 16,
-            credits: 8,
-            window_bytes: 1 << 20,
-            key: 0,
-            base: 0,
-        }
-        .encode()
-    }
-
-    /// A rank dies while others join: its card is from one life, its address from another.
-    #[test]
-    fn the_life_that_is_connected_is_the_one_whose_address_it_is() {
-        for (card, address) in [(0, 0), (0, 1), (1, 0)] {
-            let mut published = card_of(card);
-            published.has_far(address_of(address));
-            assert_eq!(published.incarnation(), Incarnation(address));
-            assert_eq!(published.card.far, address_of(address));
-        }
     }
 }

@@ -29,9 +29,12 @@ pub(super) const TESTS_PER_LOOK: u32 = 1024;
 const TESTS_PER_PAUSE: u32 = 16;
 /// Polls between two reads of the clock.
 const POLLS_PER_LOOK: u32 = 64;
-/// Longest sleep: a sleeping rank then checks its launcher. A message of the launcher wakes it
-/// earlier.
-pub(super) const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// Longest sleep of one of few ranks: a sleeping rank then checks its launcher. A message of the
+/// launcher wakes it earlier.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// Ranks on a host that sleep no longer than [`SLEEP_MAX`]. More ranks sleep longer, so that all of
+/// them together do not wake more often.
+const SHORT_SLEEPERS: u32 = 64;
 
 /// Most time between two checks of stalled sends that counts as stalled: in a longer gap the rank
 /// computed and could not get room.
@@ -44,6 +47,7 @@ const NO_CHECKPOINT_WAIT: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     spin: Duration,
+    pub(super) sleep_max: Duration,
     /// Whether ranks share cores.
     shares_core: bool,
     /// Whether events go to event loggers, which may need a core.
@@ -70,6 +74,7 @@ impl Patience {
             config.log_full == LogFullPolicy::Stop || config.recovery.checkpoint_policy != "none";
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
+            sleep_max: SLEEP_MAX * config.ranks_on_host.div_ceil(SHORT_SLEEPERS).max(1),
             shares_core,
             has_loggers: !config.events.shards.is_empty(),
             events_wait: match events {
@@ -169,7 +174,7 @@ impl World {
             if idle_since.elapsed() < self.patience.spin {
                 continue;
             }
-            self.engine.wait(SLEEP_MAX);
+            self.engine.wait(self.patience.sleep_max);
             self.look_for_news()?;
         }
     }

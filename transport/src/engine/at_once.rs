@@ -93,7 +93,7 @@ impl<P: Protocol> Engine<P> {
         // The memory is reused.
         let mut attachment = core::mem::take(&mut self.outbox.attachment);
         attachment.clear();
-        let destination = &self.outbox.destinations[to.rank.index()];
+        let destination = &mut self.outbox.destinations[to.rank.index()];
         let bytes = buffer.message_bytes() as usize;
         let may_leave = self.protocol.may_carry(to.rank);
         let is_all = may_leave && destination.attach(bytes, &mut self.protocol, &mut attachment);

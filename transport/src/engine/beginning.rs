@@ -175,8 +175,10 @@ impl<P: Protocol> Engine<P> {
         assert_eq!(beginning.delivered.len(), size, "ranks of the job");
         let mut engine = self.with_clock(beginning.clock);
         engine.outbox.begin_with(&beginning.next);
-        for (source, delivered) in engine.inbox.sources.iter_mut().zip(&beginning.delivered) {
-            source.begin_with(delivered);
+        for (source, delivered) in beginning.delivered.iter().enumerate() {
+            if *delivered != Delivered::default() {
+                engine.inbox.sources[source].begin_with(delivered);
+            }
         }
         for message in beginning.undelivered {
             engine.put_undelivered(message);
@@ -247,13 +249,17 @@ impl<P: Protocol> Engine<P> {
 impl Outbox {
     /// A peer to which a send is not completely packed.
     fn packing(&self) -> Option<Rank> {
-        let mut destinations = (0..).map(Rank).zip(&self.destinations);
-        let found = destinations.find(|(_, it)| !it.queue.is_empty() || !it.cleared.is_empty());
-        found.map(|(to, _)| to)
+        let mut destinations = self.destinations.iter();
+        let found = destinations.find(|it| !it.queue.is_empty() || !it.cleared.is_empty());
+        found.map(|it| it.rank)
     }
 
     fn begin_with(&mut self, next: &[Frontier]) {
-        for (destination, next) in self.destinations.iter_mut().zip(next) {
+        for (to, next) in next.iter().enumerate() {
+            if *next == Frontier::default() {
+                continue;
+            }
+            let destination = &mut self.destinations[to];
             destination.next = next.clone();
             destination.begins = next.clone();
             destination.logged_until = next.clone();

@@ -104,7 +104,7 @@ impl Outbox {
         attachment: &mut Vec<u8>,
         means: &mut Means<'_>,
     ) -> Result<(), ReserveError> {
-        let destination = &self.destinations[to.index()];
+        let destination = &mut self.destinations[to.index()];
         let (Some(Carrier(protocol)), Some(sending)) =
             (&mut means.carrier, means.requests.sending(id))
         else {

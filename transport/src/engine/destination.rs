@@ -10,6 +10,7 @@ use super::SendTo;
 use super::buffer::SendBuffer;
 use super::lane::Lane;
 use super::outbox::{LogMeans, Means};
+use super::per_rank::Begin;
 use super::request::{RequestId, Sending};
 use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Mark;
@@ -21,6 +22,7 @@ use refrain_ring::{
     RecordHeader, RecordKind, ReserveError, Ssn, Stream, record_bytes,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// The sending side of one peer.
 #[derive(Debug)]
@@ -62,6 +64,91 @@ pub(super) struct Destination {
     pub sends_from: Option<Frontier>,
     /// One past the chunk of the last record with events. CAUSAL-4
     pub carried_in: u64,
+}
+
+/// How the sending side of a peer begins.
+#[derive(Debug)]
+pub(super) struct NewDestination {
+    /// This rank.
+    pub rank: Rank,
+    pub incarnation: Incarnation,
+    pub window_bytes: u64,
+    pub sides: Arc<Sides>,
+    /// By side.
+    pub limits: Vec<Limits>,
+    /// Whether peers have to be introduced first.
+    pub meets_later: bool,
+}
+
+/// The peers towards which a fabric has the same attributes.
+#[derive(Debug, Default)]
+pub(super) struct Sides {
+    /// By rank; empty if there is one side.
+    of_rank: Vec<u8>,
+}
+
+impl Sides {
+    /// The sides of a fabric, and the attributes of each.
+    pub fn of<'a>(
+        size: u32,
+        own: Rank,
+        attributes_to: impl Fn(Rank) -> &'a Attributes,
+    ) -> (Self, Vec<&'a Attributes>) {
+        let mut all: Vec<&Attributes> = Vec::new();
+        let mut of_rank = vec![0; size as usize];
+        for peer in (0..size).map(Rank).filter(|peer| *peer != own) {
+            let attributes = attributes_to(peer);
+            let known = all.iter().position(|it| core::ptr::eq(*it, attributes));
+            let side = known.unwrap_or(all.len());
+            if side == all.len() {
+                all.push(attributes);
+            }
+            of_rank[peer.index()] = side as u8;
+        }
+        if all.len() <= 1 {
+            of_rank = Vec::new();
+        }
+        (Self { of_rank }, all)
+    }
+
+    pub fn side_of(&self, rank: Rank) -> usize {
+        self.of_rank.get(rank.index()).copied().unwrap_or(0).into()
+    }
+}
+
+impl Begin for NewDestination {
+    type State = Destination;
+
+    fn begin(&self, to: Rank) -> Destination {
+        let is_first = self.incarnation == Incarnation(0);
+        Destination {
+            rank: to,
+            life: Incarnation(0),
+            log: ChannelLog::new(self.rank, self.incarnation, to, self.window_bytes),
+            limits: self.limits[self.sides.side_of(to)].clone(),
+            is_member: false,
+            lane: match self.meets_later {
+                // A rank's log to itself has no reader.
+                _ if to == self.rank => Lane::Down,
+                true => Lane::Unmet { is_wanted: false },
+                false if is_first => Lane::Live,
+                false => Lane::Down,
+            },
+            lane_begins: Position(0),
+            recalled: None,
+            next: Frontier::default(),
+            operations: BTreeMap::new(),
+            cleared: VecDeque::new(),
+            queue: VecDeque::new(),
+            unanswered: Vec::new(),
+            packed: VecDeque::new(),
+            horizon: Frontier::default(),
+            begins: Frontier::default(),
+            logged_until: Frontier::default(),
+            sends_from: (!is_first).then(Frontier::default),
+            carried_in: 0,
+        }
+    }
 }
 
 /// Upper bound of the bytes at the end of a chunk that are too few for a fragment. It is not part

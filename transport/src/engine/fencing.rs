@@ -8,15 +8,31 @@ use refrain_ring::{Incarnation, Rank, Ssn};
 /// The lives of a peer. FENCE-1
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lives {
-    connected: Option<Incarnation>,
-    /// Lives with a lower incarnation are not connected any more. REC-6
-    accepts_from: u64,
+    is_connected: bool,
+    was_connected: bool,
+    /// The life that was connected last, if one was. It and earlier lives are not connected any
+    /// more. REC-6
+    newest: Incarnation,
 }
 
+const _: () = assert!(size_of::<Lives>() == 8);
+
 impl Lives {
-    fn connect(&mut self, incarnation: Incarnation) {
-        self.connected = Some(incarnation);
-        self.accepts_from = u64::from(incarnation.0) + 1;
+    pub fn connect(&mut self, incarnation: Incarnation) {
+        *self = Self {
+            is_connected: true,
+            was_connected: true,
+            newest: incarnation,
+        };
+    }
+
+    fn connected(self) -> Option<Incarnation> {
+        self.is_connected.then_some(self.newest)
+    }
+
+    /// Whether this life may be connected.
+    fn accepts(self, incarnation: Incarnation) -> bool {
+        !self.was_connected || incarnation > self.newest
     }
 }
 
@@ -43,7 +59,7 @@ impl<P: Protocol> Engine<P> {
     /// # Panics
     /// When the job has no such rank.
     pub fn fence(&mut self, peer: Rank) {
-        self.lives[peer.index()].connected = None;
+        self.lives[peer.index()].is_connected = false;
         self.inbox.rescue(peer, &mut *self.fabric);
         self.fabric.disconnect(peer);
         self.outbox.fence(peer);
@@ -58,7 +74,7 @@ impl<P: Protocol> Engine<P> {
     /// # Panics
     /// When the job has no such rank.
     pub fn connected(&self, peer: Rank) -> Option<Incarnation> {
-        self.lives[peer.index()].connected
+        self.lives[peer.index()].connected()
     }
 
     /// Connects a life of a peer, and fences an earlier one. If that life or this rank's own is a
@@ -78,7 +94,7 @@ impl<P: Protocol> Engine<P> {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), EngineError> {
-        if u64::from(incarnation.0) < self.lives[peer.index()].accepts_from {
+        if !self.lives[peer.index()].accepts(incarnation) {
             return Ok(());
         }
         if self.connected(peer).is_some() {

@@ -1,7 +1,6 @@
 //! Which messages and events a checkpoint covers, and the report of it to the senders. LOG-4
 
 use super::Engine;
-use super::source::Source;
 use crate::control::Control;
 use crate::protocol::Protocol;
 use refrain_ring::{Clock, Frontier, Rank, Ssn};
@@ -41,11 +40,12 @@ impl<P: Protocol> Engine<P> {
         // Messages that an open internal operation has received belong to it until its end: a
         // life that begins before its start needs them again. STREAM-5
         let is_any_open = self.operations.is_any_open();
-        let delivered = |(source, state): (Rank, &Source)| match is_any_open {
+        let delivered = |source: Rank| match is_any_open {
             false => self.inbox.horizon(source),
-            true => (self.inbox.horizon(source)).with_internal_of(&state.horizon),
+            true => (self.inbox.horizon(source))
+                .with_internal_of(&self.inbox.sources[source.index()].horizon),
         };
-        let sources = (0..).map(Rank).zip(&self.inbox.sources);
+        let sources = (0..self.options.size).map(Rank);
         Horizon {
             clock: before.map_or(self.clock, |before| before.min(self.clock)),
             delivered: sources.map(delivered).collect(),
@@ -63,6 +63,9 @@ impl<P: Protocol> Engine<P> {
         }
         let mark = self.gate.mark();
         for (source, delivered) in (0..).map(Rank).zip(&horizon.delivered) {
+            if *delivered == Frontier::default() {
+                continue;
+            }
             for ssn in delivered.all() {
                 let is_news = self.inbox.sources[source.index()].raise_horizon(ssn);
                 if is_news && source != self.options.rank {

@@ -4,14 +4,15 @@ use super::EngineError;
 use super::Statistics;
 use super::buffer::Lent;
 use super::landing::{Flight, Landings, Portion};
+use super::per_rank::PerRank;
 use super::replay_matcher::ReplayMatcher;
 use super::request::{RequestId, RequestState, Requests};
-use super::source::{Delivered, Source, Target};
+use super::source::{Delivered, NewSource, Target};
 use super::stored::{Message, MessageHead, Parts, Stored};
 use super::unrecorded::Unseen;
 use super::whole::ResultPart;
 use crate::control::Control;
-use crate::fabric::{Arrival, Attributes, Disposition, Landed, Payload, Sink};
+use crate::fabric::{Arrival, Disposition, Landed, Payload, Sink};
 use crate::matching::Matcher;
 use crate::protocol::{Event, Protocol};
 use refrain_ring::{Clock, Frontier, Incarnation, Rank, RecordHeader, RecordKind, Stream};
@@ -26,7 +27,7 @@ pub(super) struct Inbox {
     pub internal: Matcher<RequestId, usize>,
     pub messages: Slab<Message>,
     pub landings: Landings,
-    pub sources: Vec<Source>,
+    pub sources: PerRank<NewSource>,
     /// Control frames that arrived in this poll, for the outbox.
     pub controls_in: Vec<(Rank, Control)>,
     /// Parts of results of collectives that peers have given to this rank.
@@ -71,24 +72,19 @@ pub(super) enum Place {
 }
 
 impl Inbox {
-    /// `of`: attributes of the fabric for each rank.
-    pub fn new<'a>(
+    pub fn new(
+        begin: NewSource,
         size: u32,
         senders_keep: bool,
         every_reception: bool,
         incarnation: Incarnation,
-        of: impl Fn(Rank) -> &'a Attributes,
     ) -> Self {
-        let source = |rank: u32| Source {
-            reads_in_place: of(Rank(rank)).reads_in_place,
-            ..Source::default()
-        };
         Self {
             matcher: Matcher::new(),
             internal: Matcher::new(),
             messages: Slab::new(),
             landings: Landings::default(),
-            sources: (0..size).map(source).collect(),
+            sources: PerRank::new(begin, size),
             controls_in: Vec::new(),
             results: Vec::new(),
             controls_out: Vec::new(),

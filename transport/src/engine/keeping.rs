@@ -3,15 +3,13 @@
 use super::Engine;
 use super::lane::Lane;
 use crate::protocol::Protocol;
-use refrain_ring::Frontier;
+use refrain_ring::{Frontier, Rank};
 
 impl<P: Protocol> Engine<P> {
     /// Allows [`Engine::stop_keeping`], on every rank of a job: messages of any length fit, and
     /// receivers make room for senders that have stopped.
     pub fn limit_keeping(&mut self) {
-        for destination in &mut self.outbox.destinations {
-            destination.limits.message_bytes_max = u64::MAX;
-        }
+        (self.outbox).change_limits(|limits| limits.message_bytes_max = u64::MAX);
         self.inbox.senders_keep = false;
     }
 
@@ -20,12 +18,14 @@ impl<P: Protocol> Engine<P> {
     /// catches up: it needs the log. LOG-7
     pub fn stop_keeping(&mut self) -> bool {
         let own = self.options.rank;
-        let mut others = self.outbox.destinations.iter().filter(|it| it.rank != own);
-        if !others.all(|it| matches!(it.lane, Lane::Live) && it.recalled.is_none()) {
+        let others = (0..self.options.size).map(Rank).filter(|it| *it != own);
+        let mut others = others.map(|peer| self.outbox.destination(peer));
+        let is_unmet = |lane: &Lane| matches!(lane, Lane::Unmet { .. });
+        if !others.all(|it| is_unmet(&it.lane) || it.lane.is_live() && it.recalled.is_none()) {
             return false;
         }
-        for destination in &mut self.outbox.destinations {
-            destination.limits.keeps_payload = false;
+        (self.outbox).change_limits(|limits| limits.keeps_payload = false);
+        for destination in self.outbox.destinations.iter_mut() {
             self.spilling.forget(destination);
         }
         self.has_stopped_keeping = true;

@@ -29,6 +29,12 @@ const BURST_BYTES: usize = 512 << 10;
 pub(super) enum Lane {
     /// Every frame, when it is packed and the gate is open.
     Live,
+    /// Nothing, and nothing is packed: the two ranks have not been introduced, in any of their
+    /// lives.
+    Unmet {
+        /// The introduction was asked for.
+        is_wanted: bool,
+    },
     /// Nothing: the peer is not connected.
     Down,
     /// Nothing: the peer has not reported yet which message of every stream it misses first. Holds
@@ -96,7 +102,9 @@ impl Destination {
                 });
                 released
             }
-            Lane::Down | Lane::Awaiting(_) | Lane::Suppressing(_) => Position(u64::MAX),
+            Lane::Unmet { .. } | Lane::Down | Lane::Awaiting(_) | Lane::Suppressing(_) => {
+                Position(u64::MAX)
+            }
             Lane::CatchingUp(catch_up) => {
                 let released = fabric.released(to);
                 catch_up.resend.release(released);
@@ -395,12 +403,13 @@ impl Outbox {
 
 impl<P: Protocol> Engine<P> {
     /// Whether a peer gets messages as soon as the gate is open: it is connected, and has the
-    /// messages that it missed.
+    /// messages that it missed. A peer that was never introduced misses none.
     ///
     /// # Panics
     /// When the job has no such rank.
     pub fn is_live(&self, peer: Rank) -> bool {
-        self.outbox.destination(peer).lane.is_live()
+        let lane = &self.outbox.destination(peer).lane;
+        matches!(lane, Lane::Live | Lane::Unmet { .. })
     }
 
     /// Whether a peer is not connected, or has not reported yet which messages it misses.

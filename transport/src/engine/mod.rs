@@ -41,8 +41,10 @@ mod inside;
 mod keeping;
 mod landing;
 mod lane;
+mod meeting;
 mod operation;
 mod outbox;
+mod per_rank;
 mod publishing;
 mod read_back;
 mod receiving;
@@ -82,12 +84,13 @@ pub use whole::{ResultName, ResultPart};
 
 use crate::control::Control;
 use crate::divergence::Comparison;
-use crate::fabric::{Fabric, FabricError};
+use crate::fabric::{Attributes, Fabric, FabricError};
 use crate::gate::{Gate, Mark};
 use crate::protocol::Protocol;
 use crate::recorded::PreviousSends;
 use crate::spill::Spill;
 use carrying::Carrier;
+use destination::{Limits, NewDestination, Sides};
 use fencing::{Lives, lives_at_start};
 use inbox::{Delivery, Inbox};
 use operation::Operations;
@@ -96,7 +99,9 @@ use refrain_ring::copy::Target;
 use refrain_ring::{Arena, Clock, Incarnation, Rank, SharedPayload, Ssn, Stream};
 use request::{RequestState, Requests, Sending};
 use set::Set;
+use source::NewSource;
 use spilling::Spilling;
+use std::sync::Arc;
 use unrecorded::Unrecorded;
 use whole::WholeState;
 
@@ -214,9 +219,26 @@ impl<P: Protocol> Engine<P> {
     pub fn new(options: EngineOptions, arena: Arena, fabric: Box<dyn Fabric>, protocol: P) -> Self {
         let keeps_payload = protocol.keeps_payload();
         let is_first = options.incarnation == Incarnation(0);
-        let attributes = |peer| match peer == options.rank {
-            true => fabric.attributes(),
-            false => fabric.attributes_to(peer),
+        let attributes_to = |peer| fabric.attributes_to(peer);
+        let (sides, mut attributes) = Sides::of(options.size, options.rank, attributes_to);
+        if attributes.is_empty() {
+            attributes.push(fabric.attributes());
+        }
+        let sides = Arc::new(sides);
+        let kept_bytes = keeps_payload.then(|| arena.budget_bytes().min(options.window_bytes));
+        let limits = |of: &&Attributes| Limits::new(of, kept_bytes);
+        let new_destination = NewDestination {
+            rank: options.rank,
+            incarnation: options.incarnation,
+            window_bytes: options.window_bytes,
+            sides: Arc::clone(&sides),
+            limits: attributes.iter().map(limits).collect(),
+            meets_later: false,
+        };
+        let new_source = NewSource {
+            sides,
+            reads_in_place: attributes.iter().map(|of| of.reads_in_place).collect(),
+            skips: false,
         };
         let mut gate = Gate::default();
         gate.note_events(protocol.unstable_at_start());
@@ -225,20 +247,13 @@ impl<P: Protocol> Engine<P> {
             gate,
             requests: Requests::default(),
             inbox: Inbox::new(
+                new_source,
                 options.size,
                 keeps_payload,
                 protocol.logs_every_reception(),
                 options.incarnation,
-                attributes,
             ),
-            outbox: Outbox::new(
-                options.rank,
-                options.incarnation,
-                options.size,
-                options.window_bytes,
-                keeps_payload.then(|| arena.budget_bytes()),
-                attributes,
-            ),
+            outbox: Outbox::new(new_destination, options.size),
             statistics: Statistics::default(),
             spilling: Spilling::default(),
             has_asked: false,
@@ -248,7 +263,10 @@ impl<P: Protocol> Engine<P> {
             lives: lives_at_start(options.size, options.rank, is_first),
             plays_again: !is_first,
             previous_sends: None,
-            unrecorded: (!is_first).then(|| Unrecorded::new(options.rank, options.size)),
+            unrecorded: (!is_first).then(|| {
+                let peers = (0..options.size).map(Rank);
+                Unrecorded::new(peers.filter(|peer| *peer != options.rank))
+            }),
             comparison: Comparison::default(),
             name_call: None,
             packed_again: Vec::new(),
@@ -279,10 +297,10 @@ impl<P: Protocol> Engine<P> {
         let channels = self.options.size - 1 + u32::from(self.keeps_results());
         self.spilling = Spilling::new(disk, channels);
         // Messages of any length fit: the log is freed while they pass through it.
-        for destination in &mut self.outbox.destinations {
-            destination.limits.message_bytes_max = u64::MAX;
-            destination.limits.target = Target::Streaming;
-        }
+        self.outbox.change_limits(|limits| {
+            limits.message_bytes_max = u64::MAX;
+            limits.target = Target::Streaming;
+        });
         // Senders reuse their memory: messages that stay in their logs stall them.
         self.inbox.senders_keep = false;
         self

@@ -1,29 +1,29 @@
 //! Outgoing messages: packs them into the channel logs and posts the frames.
 
 use super::carrying::Carrier;
-use super::destination::{Destination, Limits};
+use super::destination::{Destination, Limits, NewDestination};
 use super::lane::Lane;
+use super::per_rank::PerRank;
 use super::request::{RequestId, Requests, SendMode};
 use super::spilling::Spilling;
 use super::stalling::Stall;
 use super::{EngineError, Statistics};
 use crate::control::Control;
-use crate::fabric::{Attributes, Fabric};
+use crate::fabric::Fabric;
 use crate::gate::{Gate, Mark};
-use refrain_ring::{
-    Arena, ChannelLog, Frontier, Incarnation, Position, Rank, RecordKind, ReserveError,
-    SharedPayload, Ssn,
-};
-use std::collections::{BTreeMap, VecDeque};
+use refrain_ring::{Arena, Rank, RecordKind, ReserveError, SharedPayload, Ssn};
+use std::collections::VecDeque;
 
 /// Bytes packed for one peer before other peers, and arrivals, have their turn.
 pub(super) const BURST_BYTES: u64 = 128 << 10;
 
 #[derive(Debug)]
 pub(super) struct Outbox {
-    pub(super) destinations: Vec<Destination>,
+    pub(super) destinations: PerRank<NewDestination>,
     /// Peers for which something waits, in any of the queues.
     backlog: Vec<Rank>,
+    /// Peers to which something waits that have to be introduced first, once each.
+    pub wanted_peers: Vec<Rank>,
     pub(super) controls: VecDeque<(Rank, Control, Mark)>,
     pub stall: Option<Stall>,
     /// Whether messages of closed collectives are freed before a checkpoint of their receiver
@@ -56,51 +56,26 @@ pub(super) struct Means<'a> {
 }
 
 impl Outbox {
-    /// `kept_bytes`: the budget of all channel logs, if payload is kept; `of`: attributes of the
-    /// fabric towards each rank.
-    pub fn new<'a>(
-        rank: Rank,
-        incarnation: Incarnation,
-        size: u32,
-        window_bytes: u64,
-        kept_bytes: Option<u64>,
-        of: impl Fn(Rank) -> &'a Attributes,
-    ) -> Self {
-        let log_bytes = kept_bytes.map(|budget_bytes| budget_bytes.min(window_bytes));
-        let destination = |to: u32| Destination {
-            rank: Rank(to),
-            life: Incarnation(0),
-            log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
-            limits: Limits::new(of(Rank(to)), log_bytes),
-            is_member: false,
-            // A rank's log to itself has no reader.
-            lane: match incarnation {
-                Incarnation(0) if Rank(to) != rank => Lane::Live,
-                _ => Lane::Down,
-            },
-            lane_begins: Position(0),
-            recalled: None,
-            next: Frontier::default(),
-            operations: BTreeMap::new(),
-            cleared: VecDeque::new(),
-            queue: VecDeque::new(),
-            unanswered: Vec::new(),
-            packed: VecDeque::new(),
-            horizon: Frontier::default(),
-            begins: Frontier::default(),
-            logged_until: Frontier::default(),
-            sends_from: (incarnation > Incarnation(0)).then(Frontier::default),
-            carried_in: 0,
-        };
+    pub fn new(begin: NewDestination, size: u32) -> Self {
         Self {
-            destinations: (0..size).map(destination).collect(),
+            destinations: PerRank::new(begin, size),
             backlog: Vec::new(),
+            wanted_peers: Vec::new(),
             controls: VecDeque::new(),
             stall: None,
             frees_closed: false,
             is_mid_burst: false,
             unnumbered: 0,
             attachment: Vec::new(),
+        }
+    }
+
+    /// Changes the limits of all destinations, also of those that begin later.
+    pub fn change_limits(&mut self, change: impl Fn(&mut Limits)) {
+        self.destinations
+            .change(|begin| begin.limits.iter_mut().for_each(&change));
+        for destination in self.destinations.iter_mut() {
+            change(&mut destination.limits);
         }
     }
 
@@ -112,6 +87,7 @@ impl Outbox {
     pub fn enqueue(&mut self, to: Rank, id: RequestId) {
         self.destinations[to.index()].queue.push_back(id);
         self.note_backlog(to);
+        self.want(to);
     }
 
     /// `mark`: the events before the control frame. The frame is dropped if the peer is down: that
@@ -121,6 +97,7 @@ impl Outbox {
             return;
         }
         self.controls.push_back((to, control, mark));
+        self.want(to);
     }
 
     /// The events that have to be stable before all frames and control frames here can leave.
@@ -131,6 +108,18 @@ impl Outbox {
         });
         let controls = self.controls.iter().map(|(_, _, mark)| *mark);
         frames.chain(controls).max().unwrap_or_default()
+    }
+
+    /// Something is to be sent to a peer: asks for its introduction, if it was not asked for.
+    fn want(&mut self, to: Rank) {
+        let lane = &mut self.destinations[to.index()].lane;
+        if let Lane::Unmet {
+            is_wanted: is_wanted @ false,
+        } = lane
+        {
+            *is_wanted = true;
+            self.wanted_peers.push(to);
+        }
     }
 
     pub(super) fn note_backlog(&mut self, to: Rank) {
@@ -213,6 +202,9 @@ impl Outbox {
         let mut left = BURST_BYTES;
         loop {
             let destination = &mut self.destinations[to.index()];
+            if let Lane::Unmet { .. } = destination.lane {
+                return Ok(());
+            }
             destination.post_packed(to, means);
             let cleared = destination.cleared.front();
             let Some(id) = cleared.or(destination.queue.front()).copied() else {
@@ -350,7 +342,7 @@ impl Outbox {
 
     /// Frees what may be freed on every channel, for a channel that needs memory.
     pub fn trim_all(&mut self, log: &mut LogMeans<'_>) {
-        for destination in &mut self.destinations {
+        for destination in self.destinations.iter_mut() {
             destination.trim(log.fabric, log.arena);
         }
         self.trim_shared(log);

@@ -120,7 +120,9 @@ impl Destination {
             Lane::Live => fabric.released(self.rank).max(self.lane_begins),
             // Records that are recalled from disk refer to shared payload, too.
             Lane::CatchingUp(_) => fabric.released(self.rank),
-            Lane::Down | Lane::Awaiting(_) | Lane::Suppressing(_) => self.log.tail(),
+            Lane::Unmet { .. } | Lane::Down | Lane::Awaiting(_) | Lane::Suppressing(_) => {
+                self.log.tail()
+            }
         };
         let is_read = referred.until <= read.min(self.posted());
         is_read && (!self.keeps_payload() || referred.ends.is_within(&self.horizon))
@@ -173,7 +175,7 @@ impl<P: Protocol> Engine<P> {
         mut buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let limits = &self.outbox.destination(to.rank).limits;
+        let limits = &mut self.outbox.destinations[to.rank.index()].limits;
         let bytes = buffer.message_bytes();
         let is_on_way = to.rank != self.options.rank && bytes <= limits.message_bytes_max;
         let may_refer = limits.follows_references && is_on_way;

@@ -35,8 +35,14 @@ impl<P: Protocol> Engine<P> {
     /// # Panics
     /// When the job has no such rank.
     pub fn read_back(&self, destination: Rank, from: impl Into<Frontier>) -> ReadBack {
+        let destinations = &self.outbox.destinations;
+        let reader = match destinations.get(destination) {
+            Some(stored) => LogReader::new(&stored.log, from),
+            // Its log is empty.
+            None => LogReader::new(&destinations.fresh(destination).log, from),
+        };
         ReadBack {
-            reader: LogReader::new(&self.outbox.destination(destination).log, from),
+            reader,
             mailbox: Rc::default(),
         }
     }

@@ -1,10 +1,13 @@
 //! The receiving side of one peer: which of its messages are here, which are
 //! missing, and which are void.
 
+use super::destination::Sides;
+use super::per_rank::Begin;
 use super::request::RequestId;
 use core::ops::Range;
-use refrain_ring::{Frontier, Ssn, Stream};
+use refrain_ring::{Frontier, Rank, Ssn, Stream};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where the further fragments of a message go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,28 @@ pub(super) struct Source {
     pub passed: Frontier,
     /// Whether it was disconnected: then the loss of its payload is not an error.
     pub fenced: bool,
+}
+
+/// How the receiving side of a peer begins.
+#[derive(Debug)]
+pub(super) struct NewSource {
+    pub sides: Arc<Sides>,
+    /// By side: see [`Source::reads_in_place`].
+    pub reads_in_place: Vec<bool>,
+    /// See [`Source::skips`].
+    pub skips: bool,
+}
+
+impl Begin for NewSource {
+    type State = Source;
+
+    fn begin(&self, rank: Rank) -> Source {
+        Source {
+            reads_in_place: self.reads_in_place[self.sides.side_of(rank)],
+            skips: self.skips,
+            ..Source::default()
+        }
+    }
 }
 
 /// What the first record of a message means.

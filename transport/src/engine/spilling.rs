@@ -4,7 +4,8 @@
 //! than a set amount is in memory, or if this channel holds more than its share of that amount.
 //! When memory is exhausted, all channels lend theirs. The rank continues meanwhile. LOG-3
 
-use super::destination::Destination;
+use super::destination::{Destination, NewDestination};
+use super::per_rank::PerRank;
 use super::read_back::Reads;
 use crate::spill::{Spill, SpillEvent};
 use core::time::Duration;
@@ -105,7 +106,7 @@ impl Spilling {
     }
 
     /// Gives every log its chunks that have come back.
-    pub fn hand_back(&mut self, destinations: &mut [Destination]) {
+    pub fn hand_back(&mut self, destinations: &mut PerRank<NewDestination>) {
         for (chunk, end) in self.returned.drain(..) {
             let log = &mut destinations[chunk.destination().index()].log;
             log.take_back(&chunk, end);

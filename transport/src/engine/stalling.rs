@@ -62,7 +62,7 @@ impl Outbox {
         self.after_disk(means.log.spilling);
         self.trim_all(&mut means.log);
         // Memory is exhausted, even if other channels hold it: all complete chunks are lent.
-        for destination in &mut self.destinations {
+        for destination in self.destinations.iter_mut() {
             if only.is_none_or(|only| only == destination.rank) {
                 (means.log.spilling).lend_above(0, destination, means.log.arena);
             }

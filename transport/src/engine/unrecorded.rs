@@ -65,9 +65,9 @@ struct FirstEvent {
 }
 
 impl Unrecorded {
-    /// Creates the check for a later life of `rank`, before any report of its peers.
-    pub fn new(rank: Rank, size: u32) -> Self {
-        let peers = (0..size).map(Rank).filter(|peer| *peer != rank);
+    /// Creates the check for a later life, before any report of its peers: the ranks that earlier
+    /// lives may have sent messages to.
+    pub fn new(peers: impl Iterator<Item = Rank>) -> Self {
         Self {
             ahead: peers.map(|peer| (peer, None)).collect(),
             first: None,
@@ -148,11 +148,12 @@ impl<P: Protocol> Engine<P> {
         if unrecorded.first.is_some() {
             return;
         }
-        let destinations = self.outbox.destinations.iter();
+        let ranks = (0..self.options.size).map(Rank);
+        let next = |to| self.outbox.destination(to).next.clone();
         let first = FirstEvent {
             clock,
             what,
-            next: destinations.map(|it| it.next.clone()).collect(),
+            next: ranks.map(next).collect(),
             open: self.operations.open_streams().collect(),
         };
         let mut checked = first.check_all(&unrecorded.ahead);
@@ -192,9 +193,8 @@ impl<P: Protocol> Engine<P> {
             return;
         };
         first.open.retain(|open| *open != stream);
-        let destinations = self.outbox.destinations.iter();
-        for (next, destination) in first.next.iter_mut().zip(destinations) {
-            next.raise_to(destination.next.of(stream));
+        for destination in self.outbox.destinations.iter() {
+            first.next[destination.rank.index()].raise_to(destination.next.of(stream));
         }
         let mut checked = first.check_all(ahead);
         if let Some(sends) = &mut self.previous_sends {

@@ -117,7 +117,8 @@ impl<P: Protocol> Engine<P> {
     /// later lives to leave them out, on every rank of a job. WHOLE-4
     pub fn keep_results(&mut self) {
         self.outbox.frees_closed = true;
-        for source in &mut self.inbox.sources {
+        self.inbox.sources.change(|begin| begin.skips = true);
+        for source in self.inbox.sources.iter_mut() {
             source.skips = true;
         }
     }
@@ -240,7 +241,7 @@ impl<P: Protocol> Engine<P> {
         result: &[u8],
         offset: usize,
     ) -> Result<Option<usize>, EngineError> {
-        let destination = self.outbox.destination(to);
+        let destination = &mut self.outbox.destinations[to.index()];
         // A lane that suppresses messages becomes live with the part: its peer has the messages that
         // come too early, and may not go on without the result.
         let takes_parts = matches!(destination.lane, Lane::Live | Lane::Suppressing(_));

@@ -309,19 +309,23 @@ pub(crate) fn check_sender(
 #[derive(Debug)]
 pub(crate) struct Acceptable {
     own: Rank,
-    /// By rank: one above the highest incarnation that was connected.
-    lowest: Vec<u64>,
+    /// By rank: one above the highest incarnation that was connected. After the highest of all, none
+    /// may follow.
+    lowest: Vec<u32>,
+    /// Ranks whose highest incarnation of all was connected.
+    over: Vec<Rank>,
 }
 
 impl Acceptable {
     pub(crate) fn new(own: Rank, size: u32) -> Self {
         let lowest = vec![0; size as usize];
-        Self { own, lowest }
+        let over = Vec::new();
+        Self { own, lowest, over }
     }
 
     /// Whether a life of `peer`, which is a rank of the job, was not connected before.
     pub(crate) fn allows(&self, peer: Rank, incarnation: Incarnation) -> bool {
-        u64::from(incarnation.0) >= self.lowest[peer.index()]
+        incarnation.0 >= self.lowest[peer.index()] && !self.over.contains(&peer)
     }
 
     /// Refuses a life that may not be connected.
@@ -339,7 +343,10 @@ impl Acceptable {
 
     /// Notes that a life is connected: only later ones may follow.
     pub(crate) fn connected(&mut self, peer: Rank, incarnation: Incarnation) {
-        self.lowest[peer.index()] = u64::from(incarnation.0) + 1;
+        match incarnation.0.checked_add(1) {
+            Some(next) => self.lowest[peer.index()] = next,
+            None => self.over.push(peer),
+        }
     }
 }
 

@@ -62,8 +62,8 @@ fn what_stops_every_job_is_bad() {
 #[test]
 fn limits_count_where_they_are_too_low() {
     expect(&open_files(None, 4), Verdict::Well, &["no limit"]);
-    expect(&open_files(Some(4096), 4), Verdict::Well, &["448 ranks"]);
-    expect(&open_files(Some(256), 64), Verdict::Note, &["21 ranks"]);
+    expect(&open_files(Some(4096), 4), Verdict::Well, &["704 ranks"]);
+    expect(&open_files(Some(256), 64), Verdict::Note, &["27 ranks"]);
     expect(&address_space(None), Verdict::Well, &["no limit"]);
     expect(
         &address_space(Some(4 << 30)),

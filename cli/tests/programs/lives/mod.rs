@@ -4,6 +4,7 @@
 use refrain_job::JobError;
 use refrain_job::control::message::{RecoveryFigures, StatusFigures, ToLauncher};
 use refrain_job::control::{ControlPlane, News};
+use refrain_ring::Rank;
 use rustix::fs::MemfdFlags;
 use rustix::process::{Signal, getpid, kill_process};
 use std::cell::{Cell, RefCell};
@@ -62,8 +63,9 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
                 ..RecoveryFigures::default()
             })))?
         }
-        "ask" => ask(super::joined(control)?)?,
-        "meet" => meet(super::joined(control)?)?,
+        "meet-one" => meet_one(super::joined(control)?, value)?,
+        "untold" => untold(super::joined(control)?)?,
+        "ask" | "meet" => meet(super::joined(control)?)?,
         "wait-up" => wait_for_life(super::joined(control)?, value, false)?,
         "wait-down" => wait_for_life(super::joined(control)?, value, true)?,
         "figures" => set_figures(value),
@@ -201,15 +203,12 @@ fn expect_remains(control: &mut ControlPlane, of: &str) -> Result<(), JobError> 
 fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
     while let Some(news) = control.next_news() {
         match news {
-            News::Up {
-                rank,
-                incarnation,
-                card: told,
-                memory: left,
-            } => {
+            News::Up(peer) => {
+                let (rank, incarnation) = (peer.rank, peer.incarnation);
                 assert_ne!(rank, control.rank(), "nobody is told of itself");
-                assert_eq!(String::from_utf8_lossy(&told), card(rank.0, incarnation.0));
-                expect_memory(left.expect("memory"), &memory(rank.0, incarnation.0));
+                let told = String::from_utf8_lossy(&peer.card);
+                assert_eq!(told, card(rank.0, incarnation.0));
+                expect_memory(peer.memory.expect("memory"), &memory(rank.0, incarnation.0));
                 note_up(rank.0, incarnation.0);
             }
             News::Down { rank, incarnation } => {
@@ -243,19 +242,6 @@ fn note_up(rank: u32, life: u32) {
     }
 }
 
-/// A first life asks for all addresses, and knows the incarnation of each.
-fn ask(control: &mut ControlPlane) -> Result<(), JobError> {
-    let own = control.rank().0;
-    for rank in (0..control.size()).filter(|rank| *rank != own) {
-        let (found, left) = control.get(&format!("address/{rank}"))?;
-        take_news(control)?;
-        let life = KNOWN.with_borrow(|known| known.get(&rank).copied().unwrap_or(0));
-        assert_eq!(String::from_utf8_lossy(&found), card(rank, life));
-        expect_memory(left.expect("memory"), &memory(rank, life));
-    }
-    Ok(())
-}
-
 fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(), JobError> {
     loop {
         control.check()?;
@@ -267,10 +253,31 @@ fn wait_until(control: &mut ControlPlane, done: impl Fn() -> bool) -> Result<(),
     }
 }
 
-/// A later life is informed of all other ranks.
+/// Asks for the introduction of all other ranks, and waits for it.
 fn meet(control: &mut ControlPlane) -> Result<(), JobError> {
+    let own = control.rank();
+    for rank in (0..control.size()).map(Rank).filter(|rank| *rank != own) {
+        control.meet(rank)?;
+    }
     let others = control.size() as usize - 1;
     wait_until(control, || KNOWN.with_borrow(|known| known.len() == others))
+}
+
+/// Asks for the introduction of one rank, and waits for it.
+fn meet_one(control: &mut ControlPlane, rank: &str) -> Result<(), JobError> {
+    let rank = number(rank) as u32;
+    control.meet(Rank(rank))?;
+    wait_until(control, || {
+        KNOWN.with_borrow(|known| known.contains_key(&rank))
+    })
+}
+
+/// The launcher has told nothing of any other rank.
+fn untold(control: &mut ControlPlane) -> Result<(), JobError> {
+    control.check()?;
+    let news = control.next_news();
+    assert!(news.is_none(), "{news:?}");
+    Ok(())
 }
 
 /// `R.L`: waits until rank R is reported, reachable or dead, in life L or a later one.

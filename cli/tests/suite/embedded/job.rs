@@ -145,10 +145,10 @@ fn settings_outside_their_limits_are_refused_before_anything_starts() {
         Err(error) => error,
     };
     assert!(
-        matches!(refused(spec(0, "")), LaunchError::Job(JobError::Argument(text)) if text.contains("1024"))
+        matches!(refused(spec(0, "")), LaunchError::Job(JobError::Argument(text)) if text.contains("4096"))
     );
     assert!(
-        matches!(refused(spec(100_000, "")), LaunchError::Job(JobError::Argument(text)) if text.contains("1024"))
+        matches!(refused(spec(100_000, "")), LaunchError::Job(JobError::Argument(text)) if text.contains("4096"))
     );
     let mut bad = spec(1, "");
     bad.config.fabric = "warp".into();

@@ -179,10 +179,20 @@ fn all_ranks_at_once_come_again() {
 
 #[test]
 fn a_fence_waits_for_the_next_life_and_those_that_are_passed_do_not() {
-    let steps = "hello fence fence \
+    let steps = "hello address meet later:begin=0 fence fence \
                  1:first:begin-fence 1:die=1/$/d 1:touch=$/second-life \
                  0:wait-down=1.0 2:wait-down=1.0 fence exists=$/second-life last-fence";
     let (_folder, outcome) = Play::new(3, 8, steps).run();
+    expect_good(&outcome, &[(1, 0)]);
+}
+
+/// Ranks 0 and 1 are introduced: of the death of 1 and of its next life only 0 is told, and that life of 0.
+// REC-3
+#[test]
+fn a_death_is_told_to_those_that_were_introduced() {
+    let steps = "address 0:meet-one=1 1:wait-up=0.0 fence 1:die=1/$/d later:begin=0 \
+                 0:wait-down=1.0 0:wait-up=1.1 later:recovered=7 fence 2:untold 3:untold last-fence";
+    let (_folder, outcome) = Play::new(4, 8, steps).run();
     expect_good(&outcome, &[(1, 0)]);
 }
 

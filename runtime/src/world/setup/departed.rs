@@ -81,7 +81,11 @@ impl Collected {
         sent_before: Option<&[Frontier]>,
         members: &[Rank],
     ) -> Result<Self, Error> {
-        let departed = control.departed(membership.size as usize - 1 - members.len())?;
+        let peers = match control.met() {
+            Some(met) => met.len(),
+            None => membership.size as usize - 1 - members.len(),
+        };
+        let departed = control.departed(peers)?;
         let folder = config.spill_dir.as_ref().map(Path::new);
         let own = control.remains()?;
         let mut peers: Vec<Option<DepartedPeer>> = (0..membership.size).map(|_| None).collect();

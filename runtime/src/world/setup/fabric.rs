@@ -1,10 +1,11 @@
 //! Makes a rank's fabric: chooses the fabrics, and exchanges addresses.
 //!
-//! Each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the address of the
-//! fabric that it has made so far. With `auto` that is shared memory, and only a job on several
-//! hosts also makes a fabric between hosts. Rank 0 chooses that one and publishes it under
-//! `provider`. For the choice, each rank publishes under `port/RANK` why it has no RDMA port (empty
-//! if it has one). The address of the fabric between hosts is published under `far/RANK`.
+//! Each rank first asks for the hosts of all ranks. With `auto`, ranks of one host use shared memory,
+//! and a job on several hosts also makes a fabric between hosts. Rank 0 chooses that one and publishes it
+//! under `provider`. For the choice, each rank publishes under `port/RANK` why it has no RDMA port (empty
+//! if it has one). Then each rank publishes a [`BusinessCard`] under `address/RANK`: its host, and the
+//! addresses of its fabrics. It gets the cards of others when they are
+//! [introduced](refrain_transport::engine::Engine::with_introductions).
 
 use super::Membership;
 use super::departed::DepartedPeers;
@@ -40,10 +41,36 @@ pub(super) struct Making<'a> {
     pub(super) window_bytes: u64,
 }
 
+/// The peers that were introduced before the engine is made.
+#[derive(Default)]
+struct Met {
+    /// See [`Made::met`].
+    before: Option<Vec<Rank>>,
+    connected: Vec<Rank>,
+    to_connect: Vec<(Rank, Incarnation, Address)>,
+}
+
+impl Met {
+    fn with(self, fabric: Box<dyn Fabric + Send>, peers: Peers) -> Made {
+        Made {
+            fabric,
+            peers,
+            met: self.before,
+            connected: self.connected,
+            to_connect: self.to_connect,
+        }
+    }
+}
+
 /// A rank's fabric.
 pub(super) struct Made {
     pub(super) fabric: Box<dyn Fabric + Send>,
     pub(super) peers: Peers,
+    /// The ranks that were introduced to earlier lives; `None`: all ranks are introduced at the
+    /// start.
+    pub(super) met: Option<Vec<Rank>>,
+    /// Ranks that the fabric has connected.
+    pub(super) connected: Vec<Rank>,
     /// Ranks that the engine must connect later, since this life or theirs is a later one. REC-3
     pub(super) to_connect: Vec<(Rank, Incarnation, Address)>,
 }
@@ -59,18 +86,11 @@ impl Made {
         Ok(Self {
             fabric: Box::new(fabric),
             peers: Peers { host, reach },
+            met: None,
+            connected: Vec::new(),
             to_connect,
         })
     }
-}
-
-/// The hosts and business cards of all ranks.
-struct Met {
-    host: HostIdentity,
-    /// This rank's address for ranks on its host.
-    near: Address,
-    published: Vec<(Rank, Published)>,
-    neighbours: Neighbours,
 }
 
 impl Making<'_> {
@@ -95,8 +115,7 @@ impl Making<'_> {
     }
 
     fn make_shm(mut self, shm: Shm) -> Result<Made, Error> {
-        let (host, published) = self.introduce_to_all(&shm.address(), Vec::new())?;
-        let neighbours = self.neighbours(host, &published);
+        let (host, neighbours) = self.meet_hosts()?;
         if let Some(stranger) = neighbours.stranger_to(self.membership.rank) {
             let reason = STRANGER.into();
             return Err(FabricError::Attach {
@@ -106,8 +125,15 @@ impl Making<'_> {
             .into());
         }
         self.explain(&neighbours, None);
+        self.make_near(shm, host)
+    }
+
+    fn make_near(mut self, mut shm: Shm, host: HostIdentity) -> Result<Made, Error> {
+        self.publish(host, &shm.address(), Vec::new())?;
         let reach = Reach::Near;
-        self.connect(Box::new(shm), Peers { host, reach }, &published)
+        let peers = Peers { host, reach };
+        let met = self.introduce(&mut shm, peers, &[])?;
+        Ok(met.with(Box::new(shm), peers))
     }
 
     /// One network fabric between all ranks, also within a host.
@@ -121,51 +147,40 @@ impl Making<'_> {
             attempted: "copying the control socket's descriptor".into(),
             error,
         })?);
+        let (host, neighbours) = self.meet_hosts()?;
+        self.explain(&neighbours, None);
         // The shared memory stays: the arena holds the region, and the launcher keeps it for a
         // later life.
         let log = Address {
             bytes: Vec::new(),
             memory: shm.address().memory,
         };
-        let (host, published) = self.introduce_to_all(&log, network.address().bytes)?;
+        self.publish(host, &log, network.address().bytes)?;
         let reach = Reach::Far;
         let peers = Peers { host, reach };
-        self.explain(&self.neighbours(host, &published), None);
-        let to_connect = self.connect_first_lives(&mut network, peers, &published)?;
-        self.greet(&mut network, |one, other| one != other)?;
-        Ok(Made {
-            fabric: Box::new(network),
-            peers,
-            to_connect,
-        })
+        let greetings = self.greetings(|one, other| one != other);
+        let met = self.introduce(&mut network, peers, &greetings.ranks())?;
+        self.greet(&mut network, greetings, &met)?;
+        Ok(met.with(Box::new(network), peers))
     }
 
     fn make_auto(mut self, shm: Shm) -> Result<Made, Error> {
-        let near = shm.address();
-        let (host, published) = self.introduce_to_all(&near, Vec::new())?;
-        let neighbours = self.neighbours(host, &published);
+        let (host, neighbours) = self.meet_hosts()?;
         // All ranks see the same hosts, so all take the same branch here.
         if neighbours.stranger_to(self.membership.rank).is_none() {
             self.explain(&neighbours, None);
-            let reach = Reach::Near;
-            return self.connect(Box::new(shm), Peers { host, reach }, &published);
+            return self.make_near(shm, host);
         }
-        let (far, reason) = self.agree_on_far(&published)?;
+        let (far, reason) = self.agree_on_far()?;
         self.explain(&neighbours, Some((&far, &reason)));
-        let met = Met {
-            host,
-            near,
-            published,
-            neighbours,
-        };
         match FabricChoice::parse(&far)? {
             FabricChoice::Ofi(Some(provider)) => {
                 let ofi = self.create_ofi(&provider)?;
-                self.make_mixed(shm, ofi, met)
+                self.make_mixed(shm, ofi, (host, &neighbours))
             }
             FabricChoice::Verbs => {
                 let verbs = self.create_verbs()?;
-                self.make_mixed(shm, verbs, met)
+                self.make_mixed(shm, verbs, (host, &neighbours))
             }
             other => Err(Error::Config(format!(
                 "rank 0 has chosen the fabric {other} between hosts: run the same refrain on every rank"
@@ -178,39 +193,16 @@ impl Making<'_> {
         mut self,
         shm: Shm,
         network: Network<E>,
-        mut met: Met,
+        (host, neighbours): (HostIdentity, &Neighbours),
     ) -> Result<Made, Error> {
-        let own = self.membership.rank;
-        let sides = met.neighbours.sides(own);
-        self.put(&far_key(own), &network.address().bytes, None)?;
-        if self.membership.incarnation > Incarnation(0) {
-            // For peers that already know this life without its far address.
-            self.publish(met.host, &met.near, network.address().bytes)?;
-        }
-        let mut mixed = Mixed::new(shm, network, sides.clone());
-        for (rank, published) in &mut met.published {
-            if sides[rank.index()] == Side::Far {
-                let far = self.control.get(&far_key(*rank))?.0;
-                published.has_far(far);
-            }
-        }
+        self.publish(host, &shm.address(), network.address().bytes)?;
+        let mut mixed = Mixed::new(shm, network, neighbours.sides(self.membership.rank));
         let reach = Reach::Mixed;
-        let peers = Peers {
-            host: met.host,
-            reach,
-        };
-        let to_connect = self.connect_first_lives(&mut mixed, peers, &met.published)?;
-        let all_sides: Vec<Vec<Side>> = (0..self.membership.size)
-            .map(|rank| met.neighbours.sides(Rank(rank)))
-            .collect();
-        self.greet(mixed.far_mut(), |one, other| {
-            all_sides[one.index()][other.index()] == Side::Far
-        })?;
-        Ok(Made {
-            fabric: Box::new(mixed),
-            peers,
-            to_connect,
-        })
+        let peers = Peers { host, reach };
+        let greetings = self.greetings(|one, other| neighbours.are_apart(one, other));
+        let met = self.introduce(&mut mixed, peers, &greetings.ranks())?;
+        self.greet(mixed.far_mut(), greetings, &met)?;
+        Ok(met.with(Box::new(mixed), peers))
     }
 
     /// Shared memory to the other members of this rank's set, the logs of all other ranks. SET-5
@@ -220,7 +212,8 @@ impl Making<'_> {
         (departed, to_connect): (DepartedPeers, Vec<(Rank, Incarnation, Address)>),
         members: &[Rank],
     ) -> Result<Made, Error> {
-        let (host, published) = self.introduce(&shm.address(), Vec::new(), members)?;
+        let host = HostIdentity::of_this_process()?;
+        self.publish(host, &shm.address(), Vec::new())?;
         let reach = Reach::Set;
         let peers = Peers { host, reach };
         let side = |rank| match members.contains(&Rank(rank)) {
@@ -229,11 +222,9 @@ impl Making<'_> {
         };
         let sides = (0..self.membership.size).map(side).collect();
         let name = departed.attributes().name.clone();
-        let mut made = self.connect(
-            Box::new(Mixed::new(shm, departed, sides).with_name(name)),
-            peers,
-            &published,
-        )?;
+        let mut mixed = Mixed::new(shm, departed, sides).with_name(name);
+        let met = self.introduce(&mut mixed, peers, members)?;
+        let mut made = met.with(Box::new(mixed), peers);
         let departed = to_connect.into_iter().map(|(rank, incarnation, address)| {
             let address = mixed::join(None, Some(address));
             (rank, incarnation, address)
@@ -242,46 +233,50 @@ impl Making<'_> {
         Ok(made)
     }
 
-    fn connect(
-        &self,
-        mut fabric: Box<dyn Fabric + Send>,
-        peers: Peers,
-        published: &[(Rank, Published)],
-    ) -> Result<Made, Error> {
-        let to_connect = self.connect_first_lives(&mut *fabric, peers, published)?;
-        Ok(Made {
-            fabric,
-            peers,
-            to_connect,
-        })
-    }
-
-    /// Connects a peer if both lives are first ones. Returns the other peers: the two ranks must
-    /// first exchange which messages they have. REC-3
-    fn connect_first_lives(
-        &self,
+    /// Waits for the introduction of `others`, and, in jobs in which all ranks are introduced at the
+    /// start, of all ranks. Connects a peer if both lives are first ones; in the other cases the two
+    /// ranks must first exchange which messages they have. REC-3
+    fn introduce(
+        &mut self,
         fabric: &mut dyn Fabric,
         peers: Peers,
-        published: &[(Rank, Published)],
-    ) -> Result<Vec<(Rank, Incarnation, Address)>, Error> {
-        let mut later = Vec::new();
-        for (rank, published) in published {
-            let Some(address) = peers.address_of(*rank, published)? else {
+        others: &[Rank],
+    ) -> Result<Met, Error> {
+        let own = self.membership.rank;
+        let ranks = (0..self.membership.size).map(Rank);
+        let all: Vec<Rank> = ranks.filter(|rank| *rank != own).collect();
+        let before = self.control.met().map(<[Rank]>::to_vec);
+        let introduced: &[Rank] = match (&before, peers.reach) {
+            (None, Reach::Near | Reach::Far | Reach::Mixed) => &all,
+            _ => others,
+        };
+        // Of two ranks either one may have died before it has asked.
+        for rank in introduced.iter().filter(|_| before.is_some()) {
+            self.control.meet(*rank)?;
+        }
+        let mut met = Met {
+            before,
+            ..Met::default()
+        };
+        for rank in introduced {
+            let published = Published::read(self.control.introduced(*rank)?)?;
+            let Some(address) = peers.address_of(*rank, &published)? else {
                 continue;
             };
             let incarnation = published.incarnation();
             if incarnation.max(self.membership.incarnation) > Incarnation(0) {
-                later.push((*rank, incarnation, address));
+                met.to_connect.push((*rank, incarnation, address));
             } else {
                 fabric.connect(*rank, incarnation, &address)?;
+                met.connected.push(*rank);
             }
         }
-        Ok(later)
+        Ok(met)
     }
 
     /// Agrees on the fabric between hosts: rank 0 chooses it, so that all ranks use the same. It is
     /// verbs if every rank has published that it has a port.
-    fn agree_on_far(&mut self, others: &[(Rank, Published)]) -> Result<(String, String), Error> {
+    fn agree_on_far(&mut self) -> Result<(String, String), Error> {
         const KEY: &str = "provider";
         let own = choice::verbs::usable(&self.config.verbs);
         let obstacle = own.as_ref().err().map(ToString::to_string);
@@ -289,10 +284,10 @@ impl Making<'_> {
         self.put(&port_key(self.membership.rank), obstacle.as_bytes(), None)?;
         if self.membership.rank == Rank(0) {
             let mut obstacle = Some((Rank(0), obstacle)).filter(|(_, words)| !words.is_empty());
-            for (rank, _) in others {
-                let (words, _) = self.control.get(&port_key(*rank))?;
+            for rank in (1..self.membership.size).map(Rank) {
+                let (words, _) = self.control.get(&port_key(rank))?;
                 let words = String::from_utf8_lossy(&words).into_owned();
-                obstacle = obstacle.or((!words.is_empty()).then_some((*rank, words)));
+                obstacle = obstacle.or((!words.is_empty()).then_some((rank, words)));
             }
             let (name, reason) = self.far_without(obstacle)?;
             self.put(KEY, format!("{name}\n{reason}").as_bytes(), None)?;
@@ -357,34 +352,11 @@ impl Making<'_> {
         Duration::from_millis(self.config.peer_timeout_ms)
     }
 
-    /// Publishes this rank's card, and reads the cards of all other ranks.
-    fn introduce_to_all(
-        &mut self,
-        near: &Address,
-        far: Vec<u8>,
-    ) -> Result<(HostIdentity, Vec<(Rank, Published)>), Error> {
-        let own = self.membership.rank;
-        let ranks = (0..self.membership.size).map(Rank);
-        let others: Vec<_> = ranks.filter(|rank| *rank != own).collect();
-        self.introduce(near, far, &others)
-    }
-
-    /// Publishes this rank's card, and reads the cards of these ranks.
-    fn introduce(
-        &mut self,
-        near: &Address,
-        far: Vec<u8>,
-        others: &[Rank],
-    ) -> Result<(HostIdentity, Vec<(Rank, Published)>), Error> {
-        let host = HostIdentity::of_this_process()?;
-        self.publish(host, near, far)?;
-        let mut published = Vec::with_capacity(others.len());
-        for rank in others {
-            // For a dead rank, this is the card of its next life.
-            let (bytes, memory) = self.control.get(&address_key(*rank))?;
-            published.push((*rank, Published::read(*rank, &bytes, memory)?));
-        }
-        Ok((host, published))
+    /// Asks for the hosts of all ranks.
+    fn meet_hosts(&mut self) -> Result<(HostIdentity, Neighbours), Error> {
+        let own = HostIdentity::of_this_process()?;
+        let hosts = self.control.hosts(own)?;
+        Ok((own, Neighbours::new(hosts)))
     }
 
     fn publish(&mut self, host: HostIdentity, near: &Address, far: Vec<u8>) -> Result<(), Error> {
@@ -408,18 +380,18 @@ impl Making<'_> {
         Ok(self.control.put(key, value, memory)?)
     }
 
-    fn neighbours(&self, own: HostIdentity, published: &[(Rank, Published)]) -> Neighbours {
-        let mut hosts = vec![own; self.membership.size as usize];
-        for (rank, published) in published {
-            hosts[rank.index()] = published.card.host;
-        }
-        Neighbours::new(hosts)
-    }
-
     fn explain(&self, neighbours: &Neighbours, far: Option<(&str, &str)>) {
         if self.config.verbose && self.membership.rank == Rank(0) {
             let line = explain(&self.config.fabric, neighbours.pairs(), far);
             report(line);
+        }
+    }
+
+    /// The ranks that greet each other at the start; a later life greets none.
+    fn greetings(&self, is_far: impl Fn(Rank, Rank) -> bool) -> Greetings {
+        match self.membership.incarnation > Incarnation(0) {
+            true => Greetings::default(),
+            false => greetings(self.membership.rank, self.membership.size, is_far),
         }
     }
 
@@ -428,7 +400,8 @@ impl Making<'_> {
     fn greet<E: MessageEndpoint>(
         self,
         network: &mut Network<E>,
-        is_far: impl Fn(Rank, Rank) -> bool,
+        Greetings { to, mut from }: Greetings,
+        met: &Met,
     ) -> Result<(), Error> {
         let is_later = self.membership.incarnation > Incarnation(0);
         if is_later && self.control.fences_passed() > 0 {
@@ -439,12 +412,13 @@ impl Making<'_> {
         if is_later {
             return Ok(());
         }
-        let Greetings { to, from } = greetings(self.membership.rank, self.membership.size, is_far);
+        // A rank that has died is restarted, and connected when it has joined. REC-3
+        let is_there = |rank: &Rank| met.connected.contains(rank);
+        from.retain(is_there);
         let timeout = self.peer_timeout();
         let mut checked = Ok(());
-        let greeted = network.greet(to, &from, timeout, &mut || {
+        let greeted = network.greet(to.filter(is_there), &from, timeout, &mut || {
             checked = self.control.check();
-            // A rank that dies now is restarted, and connected when it has joined. REC-3
             checked.is_err() || self.control.has_news_of_lives()
         });
         checked?;
@@ -458,8 +432,4 @@ fn address_key(rank: Rank) -> String {
 
 fn port_key(rank: Rank) -> String {
     format!("port/{rank}")
-}
-
-fn far_key(rank: Rank) -> String {
-    format!("far/{rank}")
 }

@@ -90,13 +90,16 @@ impl Joining<'_> {
             _ => None,
         };
         let peers = means.made.peers;
+        let introductions =
+            (means.made.met.take()).map(|met| (met, core::mem::take(&mut means.made.connected)));
         let to_connect = core::mem::take(&mut means.made.to_connect);
         let connected = found.connected.take();
         let (events, waiting) =
             connected.map_or_else(Default::default, |it| (it.events, it.waiting));
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
-        let (engine, world, restored) = self.engine(means, (member, events, waiting), opened)?;
+        let (engine, world, restored) =
+            self.engine(means, introductions, (member, events, waiting), opened)?;
         let records = found.records.as_ref();
         let events_until = records.map_or(Clock(0), RecordedEvents::before);
         let mut engine = self.with_replay(engine, &mut found);
@@ -243,7 +246,10 @@ impl Joining<'_> {
         let events_wait = Duration::from_millis(config.events.wait_ms);
         let (departed, to_connect) = collected.fabric(membership, attributes, region, events_wait);
         let made = match members.is_empty() {
-            true => Made::alone(departed, to_connect)?,
+            true => Made {
+                met: control.met().map(<[Rank]>::to_vec),
+                ..Made::alone(departed, to_connect)?
+            },
             false => Making {
                 config,
                 membership,
@@ -279,6 +285,7 @@ impl Joining<'_> {
     fn engine(
         &self,
         means: Means,
+        introductions: Option<(Vec<Rank>, Vec<Rank>)>,
         (member, events, waiting): (Member, Option<Pessimist<EventStores>>, Waiting),
         opened: Option<Opened>,
     ) -> Result<Begun, Error> {
@@ -294,6 +301,9 @@ impl Joining<'_> {
         let fabric = means.made.fabric;
         let mut engine = Engine::new(options, means.arena, fabric, protocol)
             .with_shared_payload(means.size.shared_bytes, SHARED_MESSAGE_BYTES_MIN);
+        if let Some((met, connected)) = introductions {
+            engine = engine.with_introductions(&met, &connected);
+        }
         if self.config.collectives.whole.is_some() {
             engine.keep_results();
         }

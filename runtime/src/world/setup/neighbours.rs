@@ -28,6 +28,11 @@ impl Neighbours {
         self.hosts.iter().map(side).collect()
     }
 
+    /// Whether two ranks are on different hosts.
+    pub(super) fn are_apart(&self, one: Rank, other: Rank) -> bool {
+        self.hosts[one.index()] != self.hosts[other.index()]
+    }
+
     /// A rank on another host than that of `rank`, if there is one.
     pub(super) fn stranger_to(&self, rank: Rank) -> Option<Rank> {
         let own = self.hosts[rank.index()];
@@ -37,13 +42,16 @@ impl Neighbours {
 
     /// Number of pairs of ranks on one host, and of pairs on two hosts.
     pub(super) fn pairs(&self) -> (u64, u64) {
-        let ranks = self.hosts.len() as u64;
-        let same_host = |(index, host)| {
-            let later = self.hosts[index + 1..].iter();
-            later.filter(|other| *other == host).count() as u64
-        };
-        let near: u64 = self.hosts.iter().enumerate().map(same_host).sum();
-        (near, ranks * (ranks - 1) / 2 - near)
+        let pairs = |ranks: u64| ranks * ranks.saturating_sub(1) / 2;
+        let mut ranks_of: Vec<(HostIdentity, u64)> = Vec::new();
+        for host in &self.hosts {
+            match ranks_of.iter_mut().find(|(of, _)| of == host) {
+                Some((_, ranks)) => *ranks += 1,
+                None => ranks_of.push((*host, 1)),
+            }
+        }
+        let near: u64 = ranks_of.iter().map(|(_, ranks)| pairs(*ranks)).sum();
+        (near, pairs(self.hosts.len() as u64) - near)
     }
 }
 
@@ -52,6 +60,14 @@ impl Neighbours {
 pub(super) struct Greetings {
     pub(super) to: Option<Rank>,
     pub(super) from: Vec<Rank>,
+}
+
+impl Greetings {
+    /// All of them, each once.
+    pub(super) fn ranks(&self) -> Vec<Rank> {
+        let others = self.from.iter().filter(|from| Some(**from) != self.to);
+        self.to.iter().chain(others).copied().collect()
+    }
 }
 
 /// Each rank greets the next higher one (cyclically) that it reaches by the fabric between hosts,

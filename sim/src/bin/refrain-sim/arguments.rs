@@ -2,7 +2,7 @@
 
 use crate::campaign::Seeds;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgGroup, Parser, value_parser};
+use clap::{ArgGroup, Args, Parser, Subcommand, value_parser};
 use refrain_logging::Member;
 use refrain_sim::explorer::Exploration;
 use refrain_sim::holders;
@@ -17,8 +17,11 @@ use std::time::Duration;
 /// disks, failures), each from a seed, and checks that the protocol holds.
 #[derive(Debug, Parser)]
 #[command(name = "refrain-sim", version, arg_required_else_help = true)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(group = ArgGroup::new("what").args(["seed", "seeds", "minutes", "explore"]))]
 pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Run this seed only, and print its plan.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -69,6 +72,30 @@ pub struct Arguments {
     /// Print every effect of one seed.
     #[arg(long)]
     pub trace: bool,
+}
+
+/// What is simulated instead of whole jobs.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Simulates the control plane of large jobs: launcher and agents. Prints the times to start, to tell
+    /// a death and to start a rank again, messages and memory.
+    Control(ControlOptions),
+}
+
+/// Options of `control`.
+#[derive(Clone, Debug, Args)]
+pub struct ControlOptions {
+    /// Numbers of ranks.
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "1024,16384,131072,1048576",
+        value_parser = value_parser!(u32).range(1..=1 << 24))]
+    pub ranks: Vec<u32>,
+    /// Ranks on each host.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..=4096))]
+    pub ranks_per_host: u32,
+    /// Number of agents below the launcher and below each agent; 0: the launcher is connected with all.
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', default_value = "0,32",
+        value_parser = value_parser!(u32).range(0..=65_536))]
+    pub fan_out: Vec<u32>,
 }
 
 /// The task that the command line asks for.

@@ -2,8 +2,9 @@
 
 mod arguments;
 mod campaign;
+mod control;
 
-use arguments::{Arguments, Task};
+use arguments::{Arguments, Command, Task};
 use campaign::{Campaign, Seeds};
 use clap::Parser;
 use refrain_sim::happening::Breach;
@@ -18,6 +19,10 @@ use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(Command::Control(options)) = &arguments.command {
+        control::print(options);
+        return ExitCode::SUCCESS;
+    }
     remember_panics();
     let is_well = match arguments.task() {
         Ok(Task::ListPlanted) => {

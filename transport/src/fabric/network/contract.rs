@@ -50,7 +50,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if self.early[peer.index()].take() >= Some(incarnation) {
             receiving.missed_the_beginning();
         }
-        self.peers[peer.index()] = Some(FabricPeer {
+        self.peers[peer.index()] = Some(Box::new(FabricPeer {
             rank: peer,
             incarnation,
             address,
@@ -69,7 +69,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             has_answered: false,
             last_error: None,
             kept: BTreeMap::new(),
-        });
+        }));
         self.note_attention(peer);
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn is_drained(&mut self) -> bool {
         self.attend(Owed::WhenIdle);
-        let peer = |rank: Rank| self.peers[rank.index()].as_ref();
+        let peer = |rank: Rank| self.peers[rank.index()].as_deref();
         let is_owed = |rank: &Rank| peer(*rank).is_some_and(FabricPeer::can_be_sent_to);
         let is_connected = |connection: Connection| {
             peer(connection.rank).is_some_and(|peer| peer.connection == connection && !peer.is_lost)
@@ -256,7 +256,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             || self.endpoint.has_sent_all()
                 && !self.transmitter.is_busy(is_connected)
                 && !self.attention.iter().any(is_owed)
-                && self.peers.iter().flatten().all(FabricPeer::is_drained)
+                && self.peers.iter().flatten().all(|peer| peer.is_drained())
     }
 
     fn close(&mut self) {

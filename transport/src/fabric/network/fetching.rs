@@ -104,7 +104,7 @@ impl Fetching {
     pub fn pump<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peers: &mut [Option<FabricPeer<E>>],
+        peers: &mut [Option<Box<FabricPeer<E>>>],
         started: Instant,
     ) {
         if !self.queue.is_empty() {
@@ -115,7 +115,7 @@ impl Fetching {
     fn pump_queue<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peers: &mut [Option<FabricPeer<E>>],
+        peers: &mut [Option<Box<FabricPeer<E>>>],
         started: Instant,
     ) {
         // After a refusal the later reads of that peer wait, too; reads of other peers do not.
@@ -204,7 +204,7 @@ impl Fetching {
         &mut self,
         index: usize,
         is_whole: bool,
-        peers: &'p mut [Option<FabricPeer<E>>],
+        peers: &'p mut [Option<Box<FabricPeer<E>>>],
     ) -> Option<(&'p mut FabricPeer<E>, u64)> {
         let fetch = self.fetches.get(index)?;
         let sequence = fetch.sequence;

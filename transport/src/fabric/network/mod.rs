@@ -92,7 +92,7 @@ pub struct Network<E: MessageEndpoint> {
     slots: Slots,
     transmitter: Transmitter,
     fetching: Fetching,
-    peers: Vec<Option<FabricPeer<E>>>,
+    peers: Vec<Option<Box<FabricPeer<E>>>>,
     acceptable: Acceptable,
     /// By rank: a life of which messages came before it was connected.
     early: Vec<Option<Incarnation>>,

@@ -18,11 +18,11 @@ pub struct Connection {
 /// The peer at the other end of a connection, while it lasts.
 #[inline]
 pub fn peer_of<E: MessageEndpoint>(
-    peers: &mut [Option<FabricPeer<E>>],
+    peers: &mut [Option<Box<FabricPeer<E>>>],
     connection: Connection,
 ) -> Option<&mut FabricPeer<E>> {
     peers[connection.rank.index()]
-        .as_mut()
+        .as_deref_mut()
         .filter(|peer| peer.connection == connection)
 }
 

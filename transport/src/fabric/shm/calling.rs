@@ -58,7 +58,8 @@ mod tests {
             window_bytes: 1 << 20,
         };
         let (fabric, _) = Shm::create(options).expect("memory");
-        let caller = Caller::new(Arc::clone(fabric.own.file())).expect("its doorbell");
+        let caller = Caller::new(Arc::clone(fabric.own.file().expect("it is its own")))
+            .expect("its doorbell");
         (fabric, caller)
     }
 

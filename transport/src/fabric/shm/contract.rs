@@ -19,7 +19,7 @@ impl Peer {
     #[inline]
     fn ring_if_asked(&self, lane: &Lane, me: Rank) {
         self.after_store();
-        if lane.ring.load(Relaxed) != 0 {
+        if lane.polled.load(Relaxed) == 0 {
             self.ring(me);
         }
     }
@@ -71,9 +71,9 @@ impl Shm {
             return Ok(0);
         };
         let lane = peer.segment.lane(self.options.rank);
-        // The sender may have set `ring` again before the lane was for this life.
+        // The sender may have cleared `polled` before the lane was for this life.
         if !peer.incoming.is_open && peer.incoming.open(lane) && self.hot.contains(&rank) {
-            lane.ring.store(0, Relaxed);
+            lane.polled.store(1, Relaxed);
         }
         let polled = peer.incoming.poll(lane, sink);
         let (calls, released) = polled.inspect_err(|_| self.hot.retain(|hot| *hot != rank))?;
@@ -92,7 +92,7 @@ impl Fabric for Shm {
     fn address(&self) -> Address {
         Address {
             bytes: b"memfd".to_vec(),
-            memory: Some(Arc::clone(self.own.file())),
+            memory: self.own.file().cloned(),
         }
     }
 
@@ -109,9 +109,11 @@ impl Fabric for Shm {
         };
         let segment = Segment::attach(Arc::clone(memory))?;
         segment.check((peer, incarnation), self.options.job, self.options.size)?;
+        self.own.reserve_lane(peer)?;
         self.disconnect(peer);
         self.acceptable.connected(peer, incarnation);
-        self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));
+        self.peers[peer.index()] = Some(Box::new(self.new_peer(peer, incarnation, segment)));
+        self.connected.push(peer);
         let lane = self.own.lane(peer);
         lane.for_life.store(life_word(incarnation), Release);
         // Frames that the peer posted before this connection rang the doorbell too early.
@@ -123,6 +125,7 @@ impl Fabric for Shm {
     fn disconnect(&mut self, peer: Rank) {
         if let Some(Some(_)) = self.peers.get_mut(peer.index()).map(Option::take) {
             self.hot.retain(|hot| *hot != peer);
+            self.connected.retain(|connected| *connected != peer);
             // FENCE-1: the next incarnation finds an empty lane.
             let lane = self.own.lane(peer);
             lane.for_life.store(0, Release);
@@ -132,7 +135,7 @@ impl Fabric for Shm {
             lane.waits_for_room.store(0, Relaxed);
             let slots = lane.control.iter();
             slots.for_each(|slot| slot.sequence.store(0, Relaxed));
-            lane.ring.store(1, Release);
+            lane.polled.store(0, Release);
         }
     }
 
@@ -221,7 +224,7 @@ impl Fabric for Shm {
     }
 
     fn close(&mut self) {
-        for peer in (0..self.options.size).map(Rank) {
+        while let Some(peer) = self.connected.last().copied() {
             self.disconnect(peer);
         }
     }

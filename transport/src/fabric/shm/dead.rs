@@ -134,7 +134,7 @@ mod tests {
 
     fn segment_of(options: ShmOptions) -> (Arc<OwnedFd>, Arena) {
         let (fabric, arena) = Shm::create(options).expect("memory");
-        (Arc::clone(fabric.own.file()), arena)
+        (Arc::clone(fabric.own.file().expect("it is its own")), arena)
     }
 
     #[test]

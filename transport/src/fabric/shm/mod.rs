@@ -42,6 +42,10 @@ const COLD_AFTER_POLLS: u32 = 4096;
 /// cache while the other side copies the previous one (docs/design/performance.md).
 const FRAGMENT_BYTES: usize = 16 << 10;
 
+/// In jobs with more ranks, log memory is taken from the system by chunks, and not by huge pages:
+/// each rank sends to few others, and short messages mostly.
+const CHUNKWISE_ABOVE: u32 = 256;
+
 /// Options of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
@@ -67,7 +71,9 @@ pub struct Shm {
     own: Segment,
     region: Region,
     registered: bool,
-    peers: Vec<Option<Peer>>,
+    /// By rank.
+    peers: Vec<Option<Box<Peer>>>,
+    connected: Vec<Rank>,
     acceptable: Acceptable,
     hot: Vec<Rank>,
 }
@@ -113,6 +119,10 @@ impl Shm {
             Box::new(move |offset, bytes| own.commit(offset, bytes))
         };
         let arena = Arena::new(region.clone(), arena_offset, commit);
+        let arena = match options.size > CHUNKWISE_ABOVE {
+            true => arena.by_chunks(),
+            false => arena,
+        };
         let fabric = Self {
             attributes: Attributes {
                 name: "shm".into(),
@@ -129,6 +139,7 @@ impl Shm {
             region,
             registered,
             peers: (0..options.size).map(|_| None).collect(),
+            connected: Vec::new(),
             acceptable: Acceptable::new(options.rank, options.size),
             hot: Vec::with_capacity(HOT_LANES_MAX),
         };
@@ -136,7 +147,7 @@ impl Shm {
     }
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
-        self.peers.get(rank.index())?.as_ref()
+        self.peers.get(rank.index())?.as_deref()
     }
 }
 
@@ -169,7 +180,5 @@ fn describe(own: &Segment, options: &ShmOptions, registered: bool) {
     head.arena_offset.store(arena_offset as u64, Relaxed);
     head.segment_bytes.store(own.bytes() as u64, Relaxed);
     head.window_bytes.store(options.window_bytes, Relaxed);
-    // The doorbell announces a lane's first frame to its receiver.
-    (0..options.size).for_each(|rank| own.lane(Rank(rank)).ring.store(1, Relaxed));
     head.magic.store(SEGMENT_MAGIC, Release);
 }

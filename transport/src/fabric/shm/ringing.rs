@@ -53,7 +53,7 @@ impl Shm {
         }
         if self.hot.len() < HOT_LANES_MAX || self.drop_a_cold_lane() {
             let peer = self.peer(rank).expect("seen above");
-            peer.lane().ring.store(0, Relaxed);
+            peer.lane().polled.store(1, Relaxed);
             self.hot.push(rank);
         }
     }
@@ -66,7 +66,7 @@ impl Shm {
         let Some(index) = cold else { return false };
         let rank = self.hot.swap_remove(index);
         if let Some(peer) = self.peer(rank) {
-            peer.lane().ring.store(1, Relaxed);
+            peer.lane().polled.store(0, Relaxed);
             wake::before_last_look(self.registered);
             self.ring_self_again_unless_drained(rank);
         }
@@ -92,8 +92,11 @@ impl Shm {
     /// Whether a receiver has made room since the last check.
     fn room_was_made(&mut self) -> bool {
         let mut made = false;
-        let peers = self.peers.iter_mut().flatten();
-        for peer in peers.filter(|peer| peer.has_sent()) {
+        for rank in &self.connected {
+            let peer = self.peers[rank.index()].as_deref_mut();
+            let Some(peer) = peer.filter(|peer| peer.has_sent()) else {
+                continue;
+            };
             let lane = self.own.lane(peer.rank);
             let seen = (lane.released.load(SeqCst), lane.control_taken.load(SeqCst));
             made |= seen != core::mem::replace(&mut peer.seen, seen);
@@ -105,11 +108,11 @@ impl Shm {
     /// (0), withdraws this.
     pub(super) fn ask_to_be_rung(&self, asked: u32) {
         for peer in self.hot.iter().filter_map(|rank| self.peer(*rank)) {
-            peer.lane().ring.store(asked, SeqCst);
+            peer.lane().polled.store(1 - asked, SeqCst);
         }
-        for rank in (0..self.options.size).map(Rank) {
-            if self.peer(rank).is_some_and(Peer::has_sent) {
-                self.own.lane(rank).waits_for_room.store(asked, SeqCst);
+        for rank in &self.connected {
+            if self.peer(*rank).is_some_and(Peer::has_sent) {
+                self.own.lane(*rank).waits_for_room.store(asked, SeqCst);
             }
         }
     }

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// First word of a segment: "rfrnshm" and the version of its layout.
-pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x02");
+pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x03");
 /// The offset and length of log memory are multiples of this, the size of a huge page.
 pub(super) const EXTENT_BYTES: usize = 2 << 20;
 /// Maximum number of control frames in flight on one lane.
@@ -82,9 +82,9 @@ pub(super) struct Lane {
     /// Sender: 1 while it sleeps until there is room.
     pub waits_for_room: AtomicU32,
     _sender: [u32; 11],
-    /// Receiver: 1 if the sender has to ring after a post.
-    pub ring: AtomicU32,
-    _ring: [u32; 15],
+    /// Receiver: 1 while it polls the lane: the sender does not have to ring after a post.
+    pub polled: AtomicU32,
+    _polled: [u32; 15],
     /// Receiver: position up to which it has let go of the log.
     pub released: AtomicU64,
     /// Receiver: control frames taken.
@@ -105,7 +105,8 @@ const LANES_OFFSET: usize = 8192;
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     mapping: Arc<Mapping>,
-    file: Arc<OwnedFd>,
+    /// `None`: it is of a peer, and mapped. A descriptor of each would be too many.
+    file: Option<Arc<OwnedFd>>,
 }
 
 #[derive(Debug)]
@@ -130,6 +131,10 @@ impl Drop for Mapping {
     }
 }
 
+fn lane_offset(destination: Rank) -> usize {
+    LANES_OFFSET + destination.index() * size_of::<Lane>()
+}
+
 /// Bytes before the log memory of a segment in a job of `size` ranks.
 pub(super) fn arena_offset(size: u32) -> usize {
     (LANES_OFFSET + size as usize * size_of::<Lane>()).next_multiple_of(EXTENT_BYTES)
@@ -148,7 +153,8 @@ impl Segment {
             rustix::fs::ftruncate(&file, bytes as u64)?;
             // A peer that shrank the file would kill its readers.
             rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-            reserve_pages(&file, 0, arena_offset(size))?;
+            // A lane takes memory when its peer is connected.
+            reserve_pages(&file, 0, LANES_OFFSET)?;
             Ok(file)
         };
         let file = make().map_err(|error| {
@@ -158,33 +164,53 @@ impl Segment {
             );
             FabricError::refused(attempted, &error)
         })?;
-        Self::open(Arc::new(file), bytes)
+        let file = Arc::new(file);
+        let segment = Self::open(&file, bytes)?;
+        Ok(Self {
+            file: Some(file),
+            ..segment
+        })
+    }
+
+    /// Takes memory for the lane to a peer. Lanes that are not used have none.
+    pub(super) fn reserve_lane(&self, peer: Rank) -> Result<(), FabricError> {
+        let reserved = self.file.as_ref().map_or(Ok(()), |file| {
+            reserve_pages(file, lane_offset(peer), size_of::<Lane>())
+        });
+        reserved.map_err(|error| {
+            let attempted = format!(
+                "taking memory for the lane to rank {peer} (raise the container's memory limit?)"
+            );
+            FabricError::refused(attempted, &error)
+        })
     }
 
     /// Maps the head and the doorbell of a rank's segment, and nothing else.
     pub(super) fn attach_doorbell(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
-        Self::open(file, LANES_OFFSET)
+        Self::open(&file, LANES_OFFSET)
     }
 
     /// Maps a peer's segment.
     pub(super) fn attach(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
         let stat = rustix::fs::fstat(&file)
             .map_err(|error| FabricError::refused("looking at a peer's segment", &error))?;
-        Self::open(file, stat.st_size as usize)
+        Self::open(&file, stat.st_size as usize)
     }
 
-    fn open(file: Arc<OwnedFd>, bytes: usize) -> Result<Self, FabricError> {
-        let mapping = map(&file, bytes).map_err(|error| {
+    fn open(file: &OwnedFd, bytes: usize) -> Result<Self, FabricError> {
+        let mapping = map(file, bytes).map_err(|error| {
             let mib = bytes >> 20;
             let attempted = format!("mapping a shared segment of {mib} MiB (raise `ulimit -v`?)");
             FabricError::refused(attempted, &error)
         })?;
         let mapping = Arc::new(mapping);
+        let file = None;
         Ok(Self { mapping, file })
     }
 
-    pub(super) fn file(&self) -> &Arc<OwnedFd> {
-        &self.file
+    /// The file of an own segment.
+    pub(super) fn file(&self) -> Option<&Arc<OwnedFd>> {
+        self.file.as_ref()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -201,7 +227,7 @@ impl Segment {
 
     #[inline]
     pub(super) fn lane(&self, destination: Rank) -> &Lane {
-        self.at(LANES_OFFSET + destination.index() * size_of::<Lane>())
+        self.at(lane_offset(destination))
     }
 
     /// The whole segment as a region for a log.
@@ -220,12 +246,13 @@ impl Segment {
     /// Takes memory for a part of the segment from the system, as huge pages if the system gives
     /// them: then a log that streams through memory does not miss the TLB at every 4 KiB.
     pub(super) fn commit(&self, offset: usize, bytes: usize) -> io::Result<()> {
-        debug_assert!(offset.is_multiple_of(EXTENT_BYTES) && offset + bytes <= self.mapping.bytes);
+        debug_assert!(offset + bytes <= self.mapping.bytes);
+        let file = self.file.as_ref().ok_or(rustix::io::Errno::BADF)?;
         let base = self.mapping.base.as_ptr().wrapping_add(offset);
         for extent in (0..bytes).step_by(EXTENT_BYTES) {
             let extent_bytes = EXTENT_BYTES.min(bytes - extent);
             // One page makes the extent eligible for collapsing into a huge one.
-            reserve_pages(&self.file, offset + extent, 4096)?;
+            reserve_pages(file, offset + extent, 4096)?;
             // SAFETY: inside the mapping; advice does not change contents.
             let collapsed = extent_bytes == EXTENT_BYTES
                 && unsafe {
@@ -236,7 +263,7 @@ impl Segment {
                     )
                 } == 0;
             if !collapsed {
-                reserve_pages(&self.file, offset + extent, extent_bytes)?;
+                reserve_pages(file, offset + extent, extent_bytes)?;
             }
         }
         // SAFETY: as above. Failure only means page faults later.
