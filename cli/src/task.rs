@@ -201,6 +201,8 @@ pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
         };
         return launch(server, hosts, program);
     }
+    // Slurm sends the signals of --signal to all tasks; the launcher handles them.
+    agent::outlive_signals().into_diagnostic()?;
     if !hosts.is_empty() {
         // The launcher publishes the invitation of the agents.
         server.fence().into_diagnostic()?;

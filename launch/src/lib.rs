@@ -28,6 +28,7 @@
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
 //! | `sets` | correlated sets |
+//! | `job_dir` | the folder of a job that outlives its launcher |
 //! | `job_folder`, `checkpoints`, `spill` | folders of a job: of checkpoints, of spilled logs |
 //! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
@@ -63,6 +64,7 @@ mod fencing;
 mod glance;
 mod going_back;
 mod hosts;
+mod job_dir;
 mod job_folder;
 mod key_values;
 pub mod leftovers;
@@ -109,7 +111,7 @@ pub use hosts::slurm::Allocation;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
 pub use loggers::EventLoggerSpec;
 pub use monitor::MonitorSpec;
-pub use outcome::{CheckpointCounts, DIFFERED, Outcome};
+pub use outcome::{CheckpointCounts, DIFFERED, Outcome, STOPPED};
 pub use program::Program;
 pub use recoveries::Recovery;
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
@@ -121,6 +123,8 @@ use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use job_dir::whole_checkpoint::WholeCheckpoint;
+use job_dir::{JobDir, SavedStream};
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
@@ -140,6 +144,7 @@ use start::Placement;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 use verdict::OutOfMemory;
 
@@ -185,6 +190,8 @@ pub struct JobSpec {
     pub monitor: MonitorSpec,
     /// Correlated sets.
     pub sets: SetsSpec,
+    /// `--job-dir`: folder from which a later run of the job goes on.
+    pub job_dir: Option<PathBuf>,
 }
 
 impl JobSpec {
@@ -242,6 +249,17 @@ pub struct Job {
     spilled: SpilledFiles,
     /// Dropped after the ranks.
     _checkpoints: CheckpointPlace,
+    /// The run stops when the ranks have checkpoints.
+    whole_checkpoint: Option<WholeCheckpoint>,
+    /// The run was stopped for a later one to go on.
+    has_stopped: bool,
+    /// Ranks that wait for the answer to a mark of their output, until the output before it is written;
+    /// with the checkpoints.
+    marked: Vec<(usize, u64)>,
+    /// The output of ended ranks, for a later run.
+    ended_output: Vec<Vec<SavedStream>>,
+    /// Dropped after all that writes there.
+    job_dir: Option<JobDir>,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -264,6 +282,7 @@ impl Job {
     /// SIGINT, SIGTERM, SIGHUP and SIGQUIT (unless this process was started with them ignored)
     /// also end the job: ranks that have not ended after 3 s, or at the second signal, are killed.
     /// SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on, and SIGTSTP then stops this process.
+    /// With [`JobSpec::job_dir`], SIGUSR1 and SIGTERM stop the job at checkpoints of all ranks.
     ///
     /// Installs signal handlers for the whole process: for programs that only run a job.
     ///

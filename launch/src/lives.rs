@@ -81,6 +81,17 @@ impl Lives {
         }
     }
 
+    /// State of a rank before its first start in a later run of the job: its earlier lives have ended
+    /// with the earlier run. JOB-3
+    #[must_use]
+    pub fn of_later_run(mut self, incarnation: u32) -> Self {
+        self.incarnation = incarnation;
+        self.has_caught_up = false;
+        self.has_begun = false;
+        self.kill_at_clock = None;
+        self
+    }
+
     /// This life has put its address.
     pub fn put_address(&mut self, segment: Option<Memory>) {
         self.has_address = true;

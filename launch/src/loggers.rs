@@ -50,6 +50,8 @@ pub struct EventLoggerSpec {
     /// removed with the job. `None`: in memory if ranks commit by verbs, else the rings are with
     /// the files.
     pub rings: Option<PathBuf>,
+    /// The folder has the loggers' files of an earlier run of the job. JOB-3
+    pub continues: bool,
     /// The program `refrain`, which is started as `refrain eventlogger`. `None`: this program, if
     /// it is `refrain`; else `refrain` beside this program or in `PATH`.
     pub program: Option<PathBuf>,
@@ -62,6 +64,7 @@ impl Default for EventLoggerSpec {
             replicas: 1,
             directory: None,
             rings: None,
+            continues: false,
             program: None,
         }
     }
@@ -186,7 +189,7 @@ impl EventLoggers {
         }
         let folders = (&directory, rings.as_ref());
         let addresses = (0..shards)
-            .map(|shard| loggers.add_shard(shard, spec.replicas, folders, config))
+            .map(|shard| loggers.add_shard(shard, spec, folders, config))
             .collect::<Result<_, _>>()?;
         config.events.shards = addresses;
         loggers.rings = rings;
@@ -201,11 +204,11 @@ impl EventLoggers {
     fn add_shard(
         &mut self,
         shard: u32,
-        replicas: u32,
+        spec: &EventLoggerSpec,
         (directory, rings): (&JobFolder, Option<&JobFolder>),
         config: &JobConfig,
     ) -> Result<Vec<String>, JobError> {
-        let ids = shard * replicas..(shard + 1) * replicas;
+        let ids = shard * spec.replicas..(shard + 1) * spec.replicas;
         let socket = |id| directory.path.join(format!("{id}.sock"));
         let address = |id| format!("unix:{}", socket(id).display());
         let addresses: Vec<String> = ids.clone().map(address).collect();
@@ -214,8 +217,11 @@ impl EventLoggers {
             let own = |folder: &JobFolder| folder.path.join(id.to_string());
             let (folder, rings) = (own(directory), rings.map(own));
             // Done before the first start, since each start has --continue. EL-3
-            Logbook::begin(&folder)
-                .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
+            match spec.continues {
+                true => folders::await_earlier_logger(&folder)?,
+                false => Logbook::begin(&folder)
+                    .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?,
+            }
             let mut peers: Vec<&str> = addresses.iter().map(String::as_str).collect();
             let logger = Logger {
                 id,

@@ -10,6 +10,7 @@ use super::hosts::beginning;
 use super::hosts::lease::LeaseLength;
 use super::hosts::listing::HostsSpec;
 use super::hosts::message::Setup;
+use super::job_dir::{GoingOn, JobDir};
 use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
@@ -204,8 +205,11 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
-    let id = job_id();
-    spec.config.began_unix_ns = unix_ns();
+    let new_job = job_id();
+    let mut job_dir = JobDir::open(&mut spec, new_job)?;
+    let id = job_dir.as_ref().map_or(new_job, JobDir::job);
+    let now = unix_ns();
+    spec.config.began_unix_ns = (job_dir.as_mut()).map_or(now, |dir| dir.began_unix_ns(now));
     let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
         false => start_agents(&mut spec, id, signals.as_mut())?,
@@ -219,7 +223,15 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, job, reach)?;
     let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
-    let lives = |rank| Lives::new(max_restarts, faults.kill_at_clock(rank));
+    let going_on = (job_dir.as_mut()).map(|dir| dir.begin_run(&spec.config));
+    let GoingOn { incarnation, run } = going_on.transpose()?.unwrap_or_default();
+    let lives = |rank| {
+        let lives = Lives::new(max_restarts, faults.kill_at_clock(rank));
+        match incarnation {
+            0 => lives,
+            _ => lives.of_later_run(incarnation),
+        }
+    };
     let mut job = Job {
         ranks: Vec::with_capacity(ranks as usize),
         lives: (0..ranks).map(lives).collect(),
@@ -248,12 +260,21 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         loggers,
         spilled,
         _checkpoints: checkpoints,
+        whole_checkpoint: None,
+        has_stopped: false,
+        marked: Vec::new(),
+        ended_output: Vec::new(),
+        job_dir,
         _not_send: PhantomData,
     };
     for rank in 0..ranks {
-        let outputs = outputs(spec.output, rank, ranks, max_restarts > 0);
+        let mut outputs = outputs(spec.output, rank, ranks, max_restarts > 0);
+        if let (1.., Some(dir)) = (incarnation, &job.job_dir) {
+            let mut saved = dir.saved_output(rank as usize).into_iter();
+            outputs.iter_mut().for_each(|it| it.go_on(saved.next()));
+        }
         // A failure drops the job, which ends the ranks that were started.
-        let process = job.start_life(rank, 0, outputs);
+        let process = job.start_life(rank, incarnation, outputs);
         let process = process.map_err(|error| job.cannot_start(rank, error))?;
         job.ranks.push(process);
     }
@@ -263,6 +284,16 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         // A reader that waits for all copies of such a descriptor to be closed must not wait for
         // the launcher's copy.
         starter.part.descriptors.clear();
+    }
+    if incarnation > 0 {
+        let dir = job
+            .job_dir
+            .as_ref()
+            .map(|dir| dir.path().display().to_string());
+        let dir = dir.unwrap_or_default();
+        job.say(Some(format!(
+            "--job-dir {dir}: the job goes on in its run {run}, with incarnation {incarnation} of its ranks"
+        )));
     }
     job.begin_faults();
     // Signals that were caught before; no descriptor reports them any more.
@@ -308,8 +339,16 @@ fn set_of_rank(spec: &JobSpec) -> Result<Vec<u32>, JobError> {
     Ok(sets)
 }
 
+/// The hosts of the ranks, unless an earlier run of the job has begun on others. COLL-1
+fn fill_in_hosts(spec: &mut JobSpec, host_of_rank: Vec<u32>) {
+    let known = &mut spec.config.collectives.host_of_rank;
+    if known.is_empty() {
+        *known = host_of_rank;
+    }
+}
+
 fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
-    spec.config.collectives.host_of_rank = vec![0; spec.ranks() as usize];
+    fill_in_hosts(spec, vec![0; spec.ranks() as usize]);
     let mut prepared = prepare(HostPart {
         setup: Setup {
             ranks: (0..spec.ranks()).collect(),
@@ -345,6 +384,9 @@ fn start_agents(
         PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) && !control.contains(&name)
     };
     let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
+    let placed = spec.hosts.place(spec.ranks());
+    let placed = placed.map_err(|error| JobError::Config(error.to_string()))?;
+    fill_in_hosts(spec, placed.into_iter().map(|host| host as u32).collect());
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();

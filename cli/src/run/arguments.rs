@@ -285,6 +285,10 @@ pub struct Events {
 #[derive(Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub struct Checkpoints {
+    /// Folder of the job, on all hosts: SIGUSR1 and SIGTERM stop the job at checkpoints of all ranks
+    /// (status 85), and a job that is started again with the same folder goes on.
+    #[arg(long, value_name = "DIR")]
+    pub job_dir: Option<PathBuf>,
     /// Folder or server (unix:PATH or tcp:HOST:PORT) for checkpoints, which are removed with
     /// the job [default: a temporary folder].
     #[arg(long, value_name = "DIR|ADDRESS")]

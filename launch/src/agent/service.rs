@@ -21,6 +21,8 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -64,12 +66,14 @@ struct Agent {
     prepared: Option<Prepared>,
     /// The launcher has said that the job is over.
     is_over: bool,
+    /// SIGUSR1 has come.
+    asked: Arc<AtomicBool>,
     /// Dropped last: the launcher takes its end as the end of all ranks.
     wire: Connection,
 }
 
 /// Serves the launcher until the job is over.
-pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
+pub(super) fn serve(wire: Connection, host: u32, asked: Arc<AtomicBool>) -> Result<(), AgentError> {
     let mut agent = Agent {
         wire,
         host,
@@ -78,11 +82,13 @@ pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
         prepared: None,
         watch: None,
         is_over: false,
+        asked,
     };
     // Messages that arrived with the handshake are already in the buffer.
     while agent.hear()? {
         agent.look_at_ranks()?;
         agent.ask_lease()?;
+        agent.pass_signal_on()?;
         agent.wire.flush()?;
         if agent.wait()? {
             agent.part();
@@ -228,6 +234,14 @@ impl Agent {
     fn ask_lease(&mut self) -> Result<(), AgentError> {
         if self.watch.as_ref().is_some_and(Watch::ask) {
             self.wire.say(&FromAgent::AskLease)?;
+        }
+        Ok(())
+    }
+
+    /// A signal that comes between this look and the wait is seen at the next request for a lease.
+    fn pass_signal_on(&mut self) -> Result<(), AgentError> {
+        if self.asked.swap(false, Ordering::Relaxed) {
+            self.wire.say(&FromAgent::Signalled)?;
         }
         Ok(())
     }

@@ -20,13 +20,11 @@ use std::time::Instant;
 /// has arrived. No process is left running then.
 pub fn gather(
     spec: &HostsSpec,
-    mut setup: Setup,
+    setup: Setup,
     signals: Option<&mut Signals>,
 ) -> Result<Hosts, LaunchError> {
     let wrong = |error: super::listing::NotAHost| JobError::Config(error.to_string());
     let place_of_rank = spec.place(setup.size).map_err(wrong)?;
-    let host_of_rank = place_of_rank.iter().map(|host| *host as u32);
-    setup.config.collectives.host_of_rank = host_of_rank.collect();
     check_setup(&setup)?;
     let placed = |place| {
         let ranks = (0..setup.size).filter(|rank| place_of_rank[*rank as usize] == place);

@@ -212,6 +212,8 @@ pub enum FromAgent {
         /// Number of bytes that it has not read.
         bytes: usize,
     },
+    /// The agent has got SIGUSR1, as `sbatch --signal` sends it to all processes of a step.
+    Signalled,
 }
 
 #[cfg(test)]

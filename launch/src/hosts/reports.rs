@@ -11,6 +11,7 @@ use crate::serve::sink_of;
 use crate::start::Placement;
 use crate::verdict::End;
 use signal_hook::consts::SIGKILL;
+use signal_hook::consts::SIGUSR1;
 use std::time::Instant;
 
 impl Hosts {
@@ -149,6 +150,11 @@ impl Job {
                     });
                 }
             }
+            FromAgent::Signalled if self.job_dir.is_some() => {
+                self.begin_whole_checkpoint(SIGUSR1, false);
+            }
+            // Signals for ranks come to the launcher.
+            FromAgent::Signalled => {}
             FromAgent::InputLeft { life, bytes } => {
                 if self.living(life).is_some() {
                     let line = self.standard_input.was_read_far(bytes);

@@ -100,10 +100,13 @@ impl World {
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
     pub fn checkpoint_requested(&mut self) -> Result<bool, Error> {
-        if self.checkpoints.store.is_none() || self.engine.is_replaying() {
+        if self.checkpoints.store.is_none() {
             return Ok(false);
         }
         self.checkpoints.heeds_requests = true;
+        if self.engine.is_replaying() {
+            return Ok(false);
+        }
         self.look_for_news_at_times()?;
         self.wait_for_room()?;
         Ok(core::mem::take(&mut self.checkpoints.is_wanted))

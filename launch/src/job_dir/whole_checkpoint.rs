@@ -1,0 +1,191 @@
+//! Checkpoints of all ranks at a signal, and the end of the run: a later run of the job goes on from
+//! them. The checkpoints are those that single ranks take, each at its own time; together with the
+//! events and the logs in them any of them fit together. JOB-3
+//!
+//! Until the run ends nothing is different from any other run: a kill at any moment leaves a folder from
+//! which the next run goes on. JOB-4
+
+use super::SavedStream;
+use crate::Job;
+use crate::ending::Phase;
+use crate::key_values::Waiting;
+use crate::outcome::{DIFFERED, Outcome, STOPPED};
+use crate::verdict::{self, Membership};
+use refrain_job::stderr::report;
+use signal_hook::consts::{SIGTERM, SIGUSR1};
+use std::time::Instant;
+
+/// The ranks that a whole checkpoint has asked.
+#[derive(Debug)]
+pub struct WholeCheckpoint {
+    /// Number of the launcher's own signals.
+    signals: u32,
+    /// By rank: it has a stable checkpoint since then.
+    is_stable: Vec<bool>,
+    /// By rank: whether its program takes checkpoints on request, if it has told since then.
+    heeds_requests: Vec<Option<bool>>,
+}
+
+/// Whether the signal asks for a whole checkpoint of a job that has a folder. SIGTERM does, since it is
+/// the only warning before a preemption, or a time limit without `--signal`.
+pub fn is_asked_by(signal: i32) -> bool {
+    matches!(signal, SIGUSR1 | SIGTERM)
+}
+
+impl Job {
+    /// A signal asks for a whole checkpoint; `is_own`: it came to the launcher itself, and not to an
+    /// agent. The second one ends the run at once.
+    pub(crate) fn begin_whole_checkpoint(&mut self, signal: i32, is_own: bool) {
+        let name = verdict::signal_name(signal);
+        if !self.is_running() {
+            if signal == SIGTERM {
+                self.end_by_signal(signal);
+            }
+            return;
+        }
+        if let Some(under_way) = &mut self.whole_checkpoint {
+            under_way.signals += u32::from(is_own);
+            if under_way.signals > 1 {
+                self.stop_at_checkpoints();
+            }
+            return;
+        }
+        let is_lost = self.job_dir.as_ref().is_none_or(super::JobDir::is_lost);
+        if is_lost && signal == SIGTERM {
+            return self.end_by_signal(signal);
+        }
+        if is_lost || self.past_last_fence {
+            let why = match is_lost {
+                true => "the job cannot go on later, since a log was full",
+                false => "all ranks are at their end",
+            };
+            return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
+        }
+        self.say(Some(format!(
+            "{name}: the job stops when all ranks have a checkpoint; a second signal stops it now"
+        )));
+        let ranks = self.ranks.len();
+        self.whole_checkpoint = Some(WholeCheckpoint {
+            signals: u32::from(is_own),
+            is_stable: vec![false; ranks],
+            heeds_requests: vec![None; ranks],
+        });
+        for rank in 0..ranks {
+            self.schedule.scheduler.request(rank);
+        }
+    }
+
+    /// A rank has a stable checkpoint.
+    pub(crate) fn note_stable(&mut self, rank: usize) {
+        if let Some(under_way) = &mut self.whole_checkpoint {
+            under_way.is_stable[rank] = true;
+        }
+    }
+
+    /// A rank has told whether its program takes checkpoints on request.
+    pub(crate) fn note_heeds_requests(&mut self, rank: usize, heeds: bool) {
+        if let Some(under_way) = &mut self.whole_checkpoint {
+            under_way.heeds_requests[rank] = Some(heeds);
+        }
+    }
+
+    /// Stops the run when no rank is left whose checkpoint is worth the wait.
+    pub(crate) fn step_whole_checkpoint(&mut self) {
+        let Some(under_way) = &self.whole_checkpoint else {
+            return;
+        };
+        if self.past_last_fence {
+            // The job ends well at any moment.
+            self.whole_checkpoint = None;
+            return;
+        }
+        let is_settled = |rank: usize| {
+            let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
+            let has_gone = process.end.is_some() && !lives.is_awaited();
+            let has_checkpoint = lives.checkpoint.is_some();
+            let waits_at_the_end =
+                self.key_values.waiting(rank) == Some(&Waiting::Fence { last: true });
+            under_way.is_stable[rank]
+                || has_gone
+                || waits_at_the_end
+                || process.membership != Membership::Member && !lives.is_awaited()
+                || under_way.heeds_requests[rank] == Some(false) && !has_checkpoint
+        };
+        if (0..self.ranks.len()).all(is_settled) {
+            return self.stop_at_checkpoints();
+        }
+        let answers = self.ranks.iter().zip(&under_way.heeds_requests);
+        let are_awaited = answers.map(|(process, answer)| {
+            let is_member = process.membership == Membership::Member;
+            process.end.is_none() && is_member && answer.is_none()
+        });
+        let are_awaited: Vec<bool> = are_awaited.collect();
+        self.ask_for_statuses_of(&are_awaited);
+    }
+
+    /// Ends all ranks; a later run goes on. JOB-4
+    fn stop_at_checkpoints(&mut self) {
+        let Some(dir) = &self.job_dir else { return };
+        let dir = dir.path().display();
+        let ranks = self.ranks.len();
+        let with = self.lives.iter().filter(|it| it.checkpoint.is_some());
+        let failure = match with.count() {
+            0 => format!(
+                "the job has stopped without checkpoints, since its program has taken none: started again with --job-dir {dir} it repeats its work from the beginning, with the recorded events, which takes about as long as until now"
+            ),
+            with if with == ranks => format!(
+                "the job has stopped at checkpoints of all {ranks} ranks: start it again with --job-dir {dir} to go on"
+            ),
+            with => format!(
+                "the job has stopped at checkpoints of {with} of {ranks} ranks: start it again with --job-dir {dir} to go on; the other ranks repeat their work from the beginning"
+            ),
+        };
+        self.lives.iter_mut().for_each(|lives| lives.pending = None);
+        self.whole_checkpoint = None;
+        self.has_stopped = true;
+        self.phase = Phase::Ending {
+            kill_at: Some(Instant::now()),
+            outcome: Outcome::new(STOPPED, Some(failure)),
+            aborted_by: None,
+        };
+    }
+
+    /// What a later run has to know of the output of each rank. JOB-5
+    pub(crate) fn output_to_save(&self) -> Vec<Vec<SavedStream>> {
+        let streams = |process: &crate::RankProcess| {
+            let outputs = process.outputs.iter();
+            outputs.map(crate::output::Output::to_save).collect()
+        };
+        self.ranks.iter().map(streams).collect()
+    }
+
+    /// The run is over, and its output is written: says so in the job's folder. JOB-5, JOB-7
+    pub(crate) fn settle_job_dir(&mut self, outcome: &Outcome) {
+        let Some(dir) = &mut self.job_dir else { return };
+        if matches!(outcome.status, 0 | DIFFERED) {
+            if let Err(error) = dir.end() {
+                report(error);
+            }
+            return;
+        }
+        if !self.out.is_empty() || !self.err.is_empty() {
+            // Some output has no reader: it comes again.
+            return;
+        }
+        let saved = std::mem::take(&mut self.ended_output);
+        for (rank, streams) in saved.into_iter().enumerate() {
+            if let Err(error) = dir.save_output(rank, streams) {
+                let path = dir.path().display();
+                report(format_args!(
+                    "--job-dir {path}: the position of the output of rank {rank} cannot be written: {error}: output comes again"
+                ));
+            }
+        }
+        if outcome.status != STOPPED && !dir.is_lost() {
+            report(format_args!(
+                "started again with --job-dir {}, the job goes on from its newest checkpoints",
+                dir.path().display()
+            ));
+        }
+    }
+}
