@@ -16,6 +16,7 @@ mod gated_output;
 mod hosts;
 mod hosts_files;
 mod hosts_signals;
+mod job_dir;
 mod launched;
 mod libfabric;
 mod log;
