@@ -401,12 +401,7 @@ impl Job {
 
     /// Asks all ranks for their status.
     pub(super) fn ask_for_statuses(&mut self) {
-        self.ask_for_statuses_of(&self.runs());
-    }
-
-    /// Asks these ranks for their status, unless they have not answered yet.
-    pub(super) fn ask_for_statuses_of(&mut self, asked: &[bool]) {
-        let requests = self.schedule.scheduler.ask_all(asked);
+        let requests = self.schedule.scheduler.ask_all(&self.runs());
         self.say_requests(&requests);
     }
 

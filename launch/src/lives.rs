@@ -21,6 +21,8 @@ pub struct Lives {
     pub has_address: bool,
     /// Number of the newest stable checkpoint, of whichever life, and when it became stable.
     pub checkpoint: Option<(u64, Instant)>,
+    /// A life of the rank has told that its program takes checkpoints on request.
+    pub heeds_requests: bool,
     /// The clock at which the first life kills itself.
     pub kill_at_clock: Option<u64>,
     /// The signal with which the launcher has killed this life.
@@ -66,6 +68,7 @@ impl Lives {
             has_caught_up: true,
             has_address: false,
             checkpoint: None,
+            heeds_requests: false,
             kill_at_clock,
             shot: None,
             replay: None,

@@ -136,10 +136,8 @@ impl Job {
                 let now = self.schedule.now();
                 self.schedule.scheduler.begun(rank, now);
             }
-            ToLauncher::Status(figures) => {
-                self.note_heeds_requests(rank, figures.heeds_requests);
-                self.schedule.scheduler.answered(rank, *figures);
-            }
+            ToLauncher::HeedsRequests => self.lives[rank].heeds_requests = true,
+            ToLauncher::Status(figures) => self.schedule.scheduler.answered(rank, *figures),
             ToLauncher::WantCheckpoint(of) => self.schedule.scheduler.request(of as usize),
             ToLauncher::Unprotected(why) => self.go_on_unprotected(rank, &why),
             ToLauncher::Stable {

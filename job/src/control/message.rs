@@ -78,6 +78,8 @@ pub enum ToLauncher {
     /// The log of this rank is full, and it does not keep its messages to members of its set any
     /// more, although the round with this number has not ended. LOG-7
     CannotKeep(u64),
+    /// This rank's program takes checkpoints on request: sent at its first question in each life.
+    HeedsRequests,
     /// The checkpoint with this number is begun.
     Taking(u64),
     /// A checkpoint is stable.
@@ -432,6 +434,7 @@ mod tests {
             any::<u64>().prop_map(ToLauncher::Keeping),
             any::<u64>().prop_map(ToLauncher::CannotKeep),
             Just(ToLauncher::WantRound),
+            Just(ToLauncher::HeedsRequests),
             any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
                 checkpoint,
                 bytes,

@@ -22,8 +22,6 @@ pub struct WholeCheckpoint {
     signals: u32,
     /// By rank: it has a stable checkpoint since then.
     is_stable: Vec<bool>,
-    /// By rank: whether its program takes checkpoints on request, if it has told since then.
-    heeds_requests: Vec<Option<bool>>,
 }
 
 /// Whether the signal asks for a whole checkpoint of a job that has a folder. SIGTERM does, since it is
@@ -68,7 +66,6 @@ impl Job {
         self.whole_checkpoint = Some(WholeCheckpoint {
             signals: u32::from(is_own),
             is_stable: vec![false; ranks],
-            heeds_requests: vec![None; ranks],
         });
         for rank in 0..ranks {
             self.schedule.scheduler.request(rank);
@@ -79,13 +76,6 @@ impl Job {
     pub(crate) fn note_stable(&mut self, rank: usize) {
         if let Some(under_way) = &mut self.whole_checkpoint {
             under_way.is_stable[rank] = true;
-        }
-    }
-
-    /// A rank has told whether its program takes checkpoints on request.
-    pub(crate) fn note_heeds_requests(&mut self, rank: usize, heeds: bool) {
-        if let Some(under_way) = &mut self.whole_checkpoint {
-            under_way.heeds_requests[rank] = Some(heeds);
         }
     }
 
@@ -102,25 +92,18 @@ impl Job {
         let is_settled = |rank: usize| {
             let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
             let has_gone = process.end.is_some() && !lives.is_awaited();
-            let has_checkpoint = lives.checkpoint.is_some();
+            let takes_none = lives.checkpoint.is_none() && !lives.heeds_requests;
             let waits_at_the_end =
                 self.key_values.waiting(rank) == Some(&Waiting::Fence { last: true });
             under_way.is_stable[rank]
                 || has_gone
                 || waits_at_the_end
                 || process.membership != Membership::Member && !lives.is_awaited()
-                || under_way.heeds_requests[rank] == Some(false) && !has_checkpoint
+                || takes_none
         };
         if (0..self.ranks.len()).all(is_settled) {
-            return self.stop_at_checkpoints();
+            self.stop_at_checkpoints();
         }
-        let answers = self.ranks.iter().zip(&under_way.heeds_requests);
-        let are_awaited = answers.map(|(process, answer)| {
-            let is_member = process.membership == Membership::Member;
-            process.end.is_none() && is_member && answer.is_none()
-        });
-        let are_awaited: Vec<bool> = are_awaited.collect();
-        self.ask_for_statuses_of(&are_awaited);
     }
 
     /// Ends all ranks; a later run goes on. JOB-4
@@ -131,7 +114,7 @@ impl Job {
         let with = self.lives.iter().filter(|it| it.checkpoint.is_some());
         let failure = match with.count() {
             0 => format!(
-                "the job has stopped without checkpoints, since its program has taken none: started again with --job-dir {dir} it repeats its work from the beginning, with the recorded events, which takes about as long as until now"
+                "the job has stopped without checkpoints: started again with --job-dir {dir}, it repeats its work from the beginning, with the recorded events, which takes about as long as until now"
             ),
             with if with == ranks => format!(
                 "the job has stopped at checkpoints of all {ranks} ranks: start it again with --job-dir {dir} to go on"

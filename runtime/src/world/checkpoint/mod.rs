@@ -19,6 +19,7 @@ use super::checkpoint_requests::CheckpointRequests;
 use crate::Error;
 use core::time::Duration;
 use refrain_checkpoint::Store;
+use refrain_job::control::message::ToLauncher;
 pub(super) use rounds::Rounds;
 
 /// A checkpoint that is stable.
@@ -103,7 +104,10 @@ impl World {
         if self.checkpoints.store.is_none() {
             return Ok(false);
         }
-        self.checkpoints.heeds_requests = true;
+        if !self.checkpoints.heeds_requests {
+            self.checkpoints.heeds_requests = true;
+            self.tell(|control| control.report(&ToLauncher::HeedsRequests))?;
+        }
         if self.engine.is_replaying() {
             return Ok(false);
         }
