@@ -27,6 +27,7 @@
 //! | `going_back` | the other members of a dead rank's correlated set |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
+//! | `checkpoint_servers` | those on hosts of services |
 //! | `sets` | correlated sets |
 //! | `job_dir` | the folder of a job that outlives its launcher |
 //! | `job_folder`, `checkpoints`, `spill` | folders of a job: of checkpoints, of spilled logs |
@@ -53,6 +54,7 @@
 pub mod agent;
 mod boot_clock;
 mod checkpoint_schedule;
+mod checkpoint_servers;
 mod checkpoints;
 mod child;
 pub mod clocks;
@@ -120,6 +122,7 @@ pub use sets::{SetsError, SetsSpec};
 pub use verdict::Cause;
 
 use checkpoint_schedule::Schedule;
+use checkpoint_servers::CheckpointServers;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
@@ -243,6 +246,7 @@ pub struct Job {
     late: Option<Outcome>,
     /// Dropped after the ranks, which commit to the loggers.
     loggers: EventLoggers,
+    checkpoint_servers: CheckpointServers,
     /// Dropped after the ranks, which read it.
     standard_input: StandardInput,
     /// Dropped after the ranks.

@@ -231,6 +231,9 @@ impl Job {
             if let Some(shards) = self.loggers.shards_at(launcher) {
                 config.events.shards = shards;
             }
+            if let Some(place) = self.checkpoint_servers.place_of(rank, launcher) {
+                config.recovery.checkpoint_dir = Some(place);
+            }
         }
         config.recovery.kill_at_clock = self.lives[rank].kill_at_clock;
         ToRank::Welcome {

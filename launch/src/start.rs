@@ -1,6 +1,7 @@
 //! Starts a job, or the part of a job that runs on this host.
 
 use super::checkpoint_schedule::Schedule;
+use super::checkpoint_servers::{self, CheckpointServers};
 use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
@@ -9,13 +10,13 @@ use super::hosts::Hosts;
 use super::hosts::beginning;
 use super::hosts::lease::LeaseLength;
 use super::hosts::listing::HostsSpec;
-use super::hosts::message::Setup;
+use super::hosts::message::{ServicesSetup, Setup};
 use super::job_dir::{GoingOn, JobDir};
 use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
 use super::lives::Lives;
-use super::loggers::{EventLoggers, Reach};
+use super::loggers::{EventLoggers, Reach, on_hosts};
 use super::monitor::Monitor;
 use super::output;
 use super::printed;
@@ -205,6 +206,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
+    let service_ports = check_services(&mut spec)?;
     let new_job = job_id();
     let mut job_dir = JobDir::open(&mut spec, new_job)?;
     let id = job_dir.as_ref().map_or(new_job, JobDir::job);
@@ -212,7 +214,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     spec.config.began_unix_ns = (job_dir.as_mut()).map_or(now, |dir| dir.began_unix_ns(now));
     let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
-        false => start_agents(&mut spec, id, signals.as_mut())?,
+        false => start_agents(&mut spec, (id, service_ports), signals.as_mut())?,
     };
     let reach = match placement {
         Placement::Local(_) => Reach::ThisHost,
@@ -220,7 +222,18 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     };
     let ranks = spec.ranks();
     let job = (id, ranks);
-    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, job, reach)?;
+    let services = match &placement {
+        Placement::Local(_) => Vec::new(),
+        Placement::Remote(hosts) => hosts.services(),
+    };
+    let config = &mut spec.config;
+    let place = (reach, &*services);
+    let loggers = EventLoggers::start(&spec.event_loggers, config, job, place)?;
+    let number = loggers.processes().len() as u32;
+    let checkpoint_servers = match checkpoint_servers::are_needed(config) {
+        true => CheckpointServers::start(&services, number)?,
+        false => CheckpointServers::default(),
+    };
     let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
     let going_on = (job_dir.as_mut()).map(|dir| dir.begin_run(&spec.config));
@@ -258,6 +271,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         phase: Phase::Running,
         late: None,
         loggers,
+        checkpoint_servers,
         spilled,
         _checkpoints: checkpoints,
         whole_checkpoint: None,
@@ -318,6 +332,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
         environment: std::mem::take(&mut spec.environment),
         folder: None,
         pin: spec.pin,
+        services: None,
         lease: None,
         config: Box::new(spec.config.clone()),
     }
@@ -371,7 +386,7 @@ const PASSED_ON: [&[u8]; 4] = [b"REFRAIN_", b"FI_", b"IBV_", b"RDMAV_"];
 
 fn start_agents(
     spec: &mut JobSpec,
-    id: u64,
+    (id, service_ports): (u64, u32),
     signals: Option<&mut Signals>,
 ) -> Result<HostParts, LaunchError> {
     check_for_hosts(spec)?;
@@ -390,6 +405,13 @@ fn start_agents(
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();
+    if spec.hosts.services > 0 {
+        setup.services = Some(ServicesSetup {
+            ports: service_ports,
+            events: spec.event_loggers.directory.clone(),
+            rings: spec.event_loggers.rings.clone(),
+        });
+    }
     if spec.config.recovery.max_restarts > 0 {
         let length = spec.hosts.lease.unwrap_or(HostsSpec::LEASE);
         setup.lease = Some(LeaseLength(length));
@@ -402,6 +424,22 @@ fn start_agents(
         spilled,
         CheckpointPlace::default(),
     ))
+}
+
+/// Checks `--service-nodes`, and returns the number of ports that each of these hosts needs.
+fn check_services(spec: &mut JobSpec) -> Result<u32, JobError> {
+    let hosts = spec.hosts.services as u32;
+    if hosts == 0 {
+        return Ok(0);
+    }
+    let protocol = spec.config.protocol.clone();
+    let loggers = on_hosts::count_on(hosts, &mut spec.event_loggers, &protocol)?;
+    if loggers == 0 && !checkpoint_servers::are_needed(&spec.config) {
+        return Err(JobError::Config(format!(
+            "--service-nodes {hosts} has no effect: with --protocol {protocol} and these options the job starts no event loggers and no checkpoint servers"
+        )));
+    }
+    Ok(loggers.div_ceil(hosts) + 1)
 }
 
 /// Refuses settings that jobs over several hosts do not support yet, or that have no effect there.

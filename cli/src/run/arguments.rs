@@ -99,6 +99,10 @@ pub struct Placement {
     /// those of a lost host.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub spare_nodes: usize,
+    /// Number of hosts, behind all others of the allocation or list, that get the event loggers and
+    /// checkpoint servers, and no ranks.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub service_nodes: usize,
     /// Seconds without an answer after which a host counts as lost; its ranks stop there before they
     /// start on another host. Without restarts a host is lost with its connection [default: 15].
     #[arg(long, value_name = "SECONDS", value_parser = seconds::milliseconds)]

@@ -30,6 +30,7 @@ mod restarts;
 mod rings;
 mod same_memory;
 mod scripted;
+mod service_nodes;
 mod spill;
 mod ssh;
 mod standard_input;

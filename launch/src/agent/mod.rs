@@ -12,6 +12,7 @@
 //! | `service` | the loop |
 //! | `input` | the standard input of a rank |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
+//! | `services` | event loggers and checkpoint servers of a host without ranks |
 //! | `watch` | stops the ranks while the agent has no lease |
 //!
 //! Docs: `docs/guide/hosts.md`.
@@ -19,6 +20,7 @@
 mod input;
 mod ranks;
 mod service;
+mod services;
 mod watch;
 
 pub use service::AgentError;

@@ -29,10 +29,12 @@ pub fn gather(
     let placed = |place| {
         let ranks = (0..setup.size).filter(|rank| place_of_rank[*rank as usize] == place);
         let ranks: Vec<u32> = ranks.collect();
-        (!ranks.is_empty()).then_some(Placed {
+        let is_for_services = place + spec.services >= spec.hosts.len();
+        (is_for_services || !ranks.is_empty()).then_some(Placed {
             place,
             number: place as u32,
             ranks,
+            is_for_services,
         })
     };
     let placed = (0..spec.hosts.len()).filter_map(placed).collect();
@@ -50,7 +52,9 @@ pub fn gather(
         }
     }
     let mut spec = spec.clone();
-    let mut lost_places = Vec::new();
+    // These never get ranks.
+    let mut lost_places: Vec<usize> =
+        (spec.hosts.len() - spec.services..spec.hosts.len()).collect();
     if let AgentStart::Tasks(_) = spec.start {
         // A task becomes an agent once. Later agents can be started on this host only.
         spec.start = AgentStart::default();
