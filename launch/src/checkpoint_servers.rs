@@ -7,7 +7,14 @@ use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::Secret;
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest wait for all servers.
+const READY_MAX: Duration = Duration::from_secs(10);
+/// Time between two attempts.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The checkpoint servers of a job, one on each host of services. They end with their agents.
 #[derive(Debug, Default)]
@@ -50,6 +57,26 @@ impl CheckpointServers {
             servers.push((server, Deaths::none()));
         }
         Ok(Self { servers, first })
+    }
+
+    /// Waits until all servers accept connections: ranks look for theirs when they start.
+    ///
+    /// # Errors
+    /// [`JobError::Config`], with the server that does not answer.
+    pub fn await_ready(&self) -> Result<(), JobError> {
+        let give_up_at = Instant::now() + READY_MAX;
+        for (server, _) in &self.servers {
+            while let Err(error) = TcpStream::connect_timeout(&server.near(), READY_MAX) {
+                if Instant::now() >= give_up_at {
+                    return Err(JobError::Config(format!(
+                        "the checkpoint server on {} does not answer: {error}: see its output",
+                        server.on.name
+                    )));
+                }
+                thread::sleep(LOOK_AGAIN);
+            }
+        }
+        Ok(())
     }
 
     /// The place for checkpoints of a rank that reaches the launcher at this address; `None`: there

@@ -47,7 +47,10 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
 use std::io;
 use std::marker::PhantomData;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Time for the agents to get the first requests to start services.
+const SERVICES_MAX: Duration = Duration::from_secs(10);
 
 /// A host that is ready to start its ranks.
 #[derive(Debug)]
@@ -212,7 +215,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let id = job_dir.as_ref().map_or(new_job, JobDir::job);
     let now = unix_ns();
     spec.config.began_unix_ns = (job_dir.as_mut()).map_or(now, |dir| dir.began_unix_ns(now));
-    let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
+    let (mut placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
         false => start_agents(&mut spec, (id, service_ports), signals.as_mut())?,
     };
@@ -234,6 +237,13 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         true => CheckpointServers::start(&services, number)?,
         false => CheckpointServers::default(),
     };
+    if let Placement::Remote(hosts) = &mut placement
+        && !services.is_empty()
+    {
+        // An agent that is lost now is noticed when the job is served.
+        let _ = hosts.flush_until(Instant::now() + SERVICES_MAX);
+        checkpoint_servers.await_ready()?;
+    }
     let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
     let going_on = (job_dir.as_mut()).map(|dir| dir.begin_run(&spec.config));

@@ -168,7 +168,7 @@ fn a_program_without_checkpoints_is_repeated() {
     assert_eq!(lines(&[&first, &second]), expected);
 }
 
-/// Hosts are not part of the job: it goes on with others. The signal comes to an agent, as with
+/// Hosts are not part of the job: it goes on with others, and its loggers on one of their own. The signal comes to an agent, as with
 /// `sbatch --signal=USR1`.
 // COLL-1 JOB-2 JOB-3
 #[test]
@@ -187,7 +187,7 @@ fn a_job_goes_on_on_other_hosts() {
     let agent = Pid::from_raw(agent.trim().parse().expect("a number")).expect("not 0");
     kill_process(agent, Signal::USR1).expect("it runs");
     let first = launched.end().expect(STOPPED);
-    let launched = Launched::start(&mut stage.job(&on("--host c,d,e"), "0"));
+    let launched = Launched::start(&mut stage.job(&on("--host c,d,e,f --service-nodes 1"), "0"));
     stage.await_middle(&launched, 1);
     launched.signal(Signal::USR1);
     let second = launched.end().expect(STOPPED);

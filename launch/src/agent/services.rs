@@ -52,7 +52,8 @@ impl Services {
             ports: ports.into_iter().flatten().collect(),
             events: events.path.clone(),
             rings: rings.as_ref().map(|it| it.path.clone()),
-            checkpoints: checkpoints.path.clone(),
+            // The folder itself has a lock of its own.
+            checkpoints: checkpoints.path.join("server"),
         };
         let folders = [Some(events), rings, Some(checkpoints)];
         Ok(Self {

@@ -101,6 +101,11 @@ impl RemoteService {
         self.port
     }
 
+    /// Its address for the launcher.
+    pub fn near(&self) -> SocketAddr {
+        SocketAddr::new(self.on.address, self.port.port())
+    }
+
     /// Its address for a process that reaches the launcher at `launcher`, without the secret.
     pub fn plain_address(&self, launcher: IpAddr) -> ServerAddress {
         let address = SocketAddr::new(self.on.at(launcher), self.port.port());
