@@ -402,7 +402,7 @@ enum Body {
         process: Option<ServiceProcess>,
     },
     /// An agent starts and ends it.
-    There(RemoteService),
+    There(Box<RemoteService>),
 }
 
 impl Body {

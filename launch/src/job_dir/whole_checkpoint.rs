@@ -172,3 +172,90 @@ impl Job {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job_dir::JobDir;
+    use crate::{JobSpec, Program};
+
+    /// A job of three ranks whose programs take checkpoints.
+    fn job(folder: &std::path::Path) -> Job {
+        let programs = vec![Program {
+            path: "sleep".into(),
+            arguments: vec!["1000".into()],
+            ranks: 3,
+            ..Program::default()
+        }];
+        let mut spec = JobSpec {
+            programs: programs.clone(),
+            job_dir: Some(folder.to_owned()),
+            ..JobSpec::default()
+        };
+        spec.config.protocol = "pessimist".into();
+        spec.config.recovery.max_restarts = 1;
+        let mut dir = JobDir::open(&mut spec, 7).unwrap();
+        dir.as_mut().unwrap().begin_run(&spec.config).unwrap();
+        let mut job = Job::start(JobSpec {
+            programs,
+            ..JobSpec::default()
+        })
+        .unwrap();
+        job.job_dir = dir;
+        for (process, lives) in job.ranks.iter_mut().zip(&mut job.lives) {
+            process.membership = Membership::Member;
+            lives.heeds_requests = true;
+        }
+        job
+    }
+
+    // JOB-4
+    #[test]
+    fn a_run_stops_when_no_checkpoint_is_missing_that_could_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        job.note_stable(0);
+        // It has nothing to save any more, and waits for the others.
+        let waits = job.key_values.fence(1, 0, true, |_| true);
+        assert_eq!(waits, Ok(crate::key_values::Fencing::Waits));
+        job.step_whole_checkpoint();
+        assert!(job.is_running(), "rank 2 will take one");
+        // An agent has got the same signal.
+        job.begin_whole_checkpoint(SIGUSR1, false);
+        assert!(job.is_running());
+        job.lives[2].heeds_requests = false;
+        job.step_whole_checkpoint();
+        let outcome = job.wait().unwrap();
+        assert_eq!(outcome.status, STOPPED);
+        let failure = outcome.failure.unwrap();
+        assert!(failure.contains("without checkpoints"), "{failure}");
+    }
+
+    // JOB-6
+    #[test]
+    fn a_job_that_cannot_go_on_later_does_not_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.job_dir
+            .as_mut()
+            .unwrap()
+            .lose("a log was full")
+            .unwrap();
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        assert!(job.is_running() && job.whole_checkpoint.is_none());
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert_eq!(job.wait().unwrap().status, 143);
+    }
+
+    /// All ranks have passed the last fence: the job is about to end well.
+    #[test]
+    fn a_job_at_its_end_does_not_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        job.past_last_fence = true;
+        job.step_whole_checkpoint();
+        assert!(job.is_running() && job.whole_checkpoint.is_none());
+    }
+}

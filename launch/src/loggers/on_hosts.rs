@@ -58,7 +58,9 @@ impl EventLoggers {
                 let number = shard * spec.replicas + replica;
                 loggers.loggers.push(LoggerProcess {
                     shard: shard as usize,
-                    body: Body::There(RemoteService::new(&hosts[at], number, *port, &secret)),
+                    body: Body::There(Box::new(RemoteService::new(
+                        &hosts[at], number, *port, &secret,
+                    ))),
                     deaths: Deaths::none(),
                 });
             }

@@ -149,3 +149,36 @@ impl Deaths {
         self.quick < QUICK_DEATHS_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    #[test]
+    fn ranks_reach_a_service_where_its_agent_came_from() {
+        let launcher = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+        let secret = Secret::random().expect("of the system");
+        let at = |address: IpAddr| {
+            let on = ServiceHost {
+                host: 3,
+                name: "c".into(),
+                agent: AgentHandle::default(),
+                address,
+                launcher: address,
+                ready: ServicesReady {
+                    ports: Vec::new(),
+                    events: PathBuf::new(),
+                    rings: None,
+                    checkpoints: PathBuf::new(),
+                },
+            };
+            let port = (Ipv6Addr::UNSPECIFIED, 77).into();
+            let service = RemoteService::new(&on, 0, port, &secret);
+            service.plain_address(launcher).to_string()
+        };
+        let far = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
+        assert_eq!(at(far), "tcp:10.0.0.9:77");
+        assert_eq!(at(Ipv6Addr::LOCALHOST.into()), "tcp:10.0.0.1:77");
+    }
+}
