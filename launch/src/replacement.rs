@@ -64,6 +64,10 @@ impl Job {
             return;
         }
         self.unprotected_since = Some(rank);
+        if self.whole_checkpoint.is_some() {
+            // A checkpoint from now on would lack messages. JOB-6
+            return self.stop_at_checkpoints();
+        }
         self.say(Some(format!(
             "{why}; the job goes on UNPROTECTED: the death of a rank ends it (--log-full stop ends the job now)"
         )));
@@ -101,6 +105,8 @@ impl Job {
             return self.fail(1, format!("rank {rank} {end} and {failure}"));
         }
         self.end_output(rank);
+        // Its next life has not asked.
+        self.marked.retain(|(marked, _)| *marked != rank);
         self.key_values
             .forget(rank, &[address_key(rank), far_key(rank)]);
         let incarnation = self.lives[rank].incarnation;

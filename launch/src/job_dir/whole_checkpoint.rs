@@ -59,6 +59,10 @@ impl Job {
             };
             return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
         }
+        if self.unprotected_since.is_some() {
+            // A checkpoint from now on would lack messages; earlier ones do not. JOB-6
+            return self.stop_at_checkpoints();
+        }
         self.say(Some(format!(
             "{name}: the job stops when all ranks have a checkpoint; a second signal stops it now"
         )));
@@ -107,7 +111,7 @@ impl Job {
     }
 
     /// Ends all ranks; a later run goes on. JOB-4
-    fn stop_at_checkpoints(&mut self) {
+    pub(crate) fn stop_at_checkpoints(&mut self) {
         let Some(dir) = &self.job_dir else { return };
         let dir = dir.path().display();
         let ranks = self.ranks.len();
@@ -179,25 +183,29 @@ mod tests {
     use crate::job_dir::JobDir;
     use crate::{JobSpec, Program};
 
-    /// A job of three ranks whose programs take checkpoints.
-    fn job(folder: &std::path::Path) -> Job {
-        let programs = vec![Program {
-            path: "sleep".into(),
-            arguments: vec!["1000".into()],
-            ranks: 3,
-            ..Program::default()
-        }];
+    fn job_of(folder: &std::path::Path) -> JobSpec {
         let mut spec = JobSpec {
-            programs: programs.clone(),
+            programs: vec![Program {
+                path: "sleep".into(),
+                arguments: vec!["1000".into()],
+                ranks: 3,
+                ..Program::default()
+            }],
             job_dir: Some(folder.to_owned()),
             ..JobSpec::default()
         };
         spec.config.protocol = "pessimist".into();
         spec.config.recovery.max_restarts = 1;
+        spec
+    }
+
+    /// A job of three ranks whose programs take checkpoints.
+    fn job(folder: &std::path::Path) -> Job {
+        let mut spec = job_of(folder);
         let mut dir = JobDir::open(&mut spec, 7).unwrap();
         dir.as_mut().unwrap().begin_run(&spec.config).unwrap();
         let mut job = Job::start(JobSpec {
-            programs,
+            programs: spec.programs,
             ..JobSpec::default()
         })
         .unwrap();
@@ -230,6 +238,31 @@ mod tests {
         assert_eq!(outcome.status, STOPPED);
         let failure = outcome.failure.unwrap();
         assert!(failure.contains("without checkpoints"), "{failure}");
+    }
+
+    // JOB-6
+    #[test]
+    fn a_job_whose_log_was_full_stops_without_new_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.unprotected_since = Some(1);
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        assert_eq!(job.wait().unwrap().status, STOPPED);
+        let mut again = job_of(folder.path());
+        let dir = JobDir::open(&mut again, 8).unwrap().unwrap();
+        assert!(dir.goes_on());
+    }
+
+    /// The answer to a mark is not for the next life.
+    #[test]
+    fn a_mark_of_a_dead_life_is_not_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.config.recovery.max_restarts = 1;
+        job.marked = vec![(0, 3), (1, 3)];
+        job.start_again(1, crate::verdict::End::Killed(signal_hook::consts::SIGKILL));
+        assert!(job.is_running());
+        assert_eq!(job.marked, [(0, 3)]);
     }
 
     // JOB-6
