@@ -212,6 +212,7 @@ fn spec(
             replicas: events.event_replicas,
             directory: events.event_dir.clone(),
             rings: events.event_rings.clone(),
+            continues: false,
             program: None,
         },
         faults: FaultSpec {
@@ -226,6 +227,7 @@ fn spec(
             metrics: arguments.output.metrics,
         },
         sets: arguments.sets.clone().unwrap_or_default(),
+        job_dir: arguments.checkpoints.job_dir.clone(),
         hosts,
     })
 }

@@ -201,6 +201,8 @@ pub fn run(words: &[OsString]) -> miette::Result<ExitCode> {
         };
         return launch(server, hosts, program);
     }
+    // Slurm sends the signals of --signal to all tasks; the launcher handles them.
+    agent::outlive_signals().into_diagnostic()?;
     if !hosts.is_empty() {
         // The launcher publishes the invitation of the agents.
         server.fence().into_diagnostic()?;
@@ -276,12 +278,13 @@ fn options(ranks: u32) -> Result<(run::Arguments, Option<Duration>), clap::Error
     let is_placed = arguments.host.is_some()
         || arguments.hostfile.is_some()
         || placement.spare_nodes > 0
+        || placement.service_nodes > 0
         || placement.launcher != run::Launcher::Auto;
     let refused =
         |why: String| clap::Error::raw(ErrorKind::ArgumentConflict, format!("{OPTIONS}: {why}\n"));
     if is_placed {
         return Err(refused(
-            "another launcher has placed the tasks: leave out --host, --hostfile, --launcher and --spare-nodes".into(),
+            "another launcher has placed the tasks: leave out --host, --hostfile, --launcher, --spare-nodes and --service-nodes".into(),
         ));
     }
     let lease = run::lease(&arguments).map_err(|error| refused(error.to_string()))?;

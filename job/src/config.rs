@@ -52,6 +52,9 @@ pub struct RecoveryConfig {
     pub checkpoint_dir: Option<String>,
     /// Prefix of the names of the job's checkpoints; filled in by the launcher.
     pub checkpoint_prefix: String,
+    /// `--job-dir`: the job's folder. A later run of the job goes on from its checkpoints, so hosts
+    /// leave them. The launcher makes the path absolute.
+    pub job_dir: Option<String>,
     /// `--checkpoint-policy`: the policy that chooses ranks for checkpoint requests.
     pub checkpoint_policy: String,
     /// `--checkpoint-every`: time between two checkpoint requests, or with `interval` between two
@@ -148,6 +151,7 @@ impl Default for RecoveryConfig {
             max_restarts: 0,
             checkpoint_dir: None,
             checkpoint_prefix: String::new(),
+            job_dir: None,
             checkpoint_policy: "none".into(),
             checkpoint_every_ms: 1000,
             kill_at_clock: None,

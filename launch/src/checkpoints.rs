@@ -56,7 +56,8 @@ impl CheckpointPlace {
         // Errors show before ranks exist, not at their first checkpoint.
         store.reach().map_err(wrong)?;
         Ok(Self {
-            store: Some(store),
+            // Those of a job with a folder are for its later runs, too. JOB-3
+            store: recovery.job_dir.is_none().then_some(store),
             _made: made,
         })
     }

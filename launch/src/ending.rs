@@ -265,6 +265,11 @@ impl Job {
     pub(super) fn conclude(&mut self) {
         self.ranks.iter().for_each(RankProcess::kill_group);
         for rank in 0..self.ranks.len() {
+            if self.has_stopped {
+                // The next life ends its last line. JOB-5
+                self.end_output(rank);
+                continue;
+            }
             let mut dropped_bytes = 0;
             self.for_outputs(rank, |output, gate, out| {
                 dropped_bytes += output.conclude(gate, out);
@@ -277,6 +282,9 @@ impl Job {
             }
         }
         self.report_omitted_lines();
+        if self.job_dir.is_some() {
+            self.ended_output = self.output_to_save();
+        }
         self.ranks.clear();
         let (outcome, give_up_at) = match &self.phase {
             Phase::Running => (

@@ -170,6 +170,25 @@ impl KeyValues {
         Ok(Fencing::Opens { leaving })
     }
 
+    /// A rank goes on from a state behind this number of fences, so all ranks have passed them, in
+    /// an earlier run of the job at least. Returns those that wait in one of them, with its number.
+    /// JOB-3
+    pub fn have_passed(&mut self, fences: u64) -> Vec<(usize, u64)> {
+        let before = self.generation;
+        if fences <= before {
+            return Vec::new();
+        }
+        self.generation = fences;
+        let mut released = Vec::new();
+        for (rank, waiting) in self.waiting.iter_mut().enumerate() {
+            if matches!(waiting, Some(Waiting::Fence { .. })) {
+                *waiting = None;
+                released.push((rank, before));
+            }
+        }
+        released
+    }
+
     /// A life of `rank` has ended: it waits for nothing, and the values that it had put under
     /// `keys` are void. `may_move`: the next life may be on another host.
     pub fn forget(&mut self, rank: usize, keys: &[String], may_move: bool) {

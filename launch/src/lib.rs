@@ -27,7 +27,9 @@
 //! | `going_back` | the other members of a dead rank's correlated set |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
+//! | `checkpoint_servers` | those on hosts of services |
 //! | `sets` | correlated sets |
+//! | `job_dir` | the folder of a job that outlives its launcher |
 //! | `job_folder`, `checkpoints`, `spill` | folders of a job: of checkpoints, of spilled logs |
 //! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
@@ -52,6 +54,7 @@
 pub mod agent;
 mod boot_clock;
 mod checkpoint_schedule;
+mod checkpoint_servers;
 mod checkpoints;
 mod child;
 mod child_ends;
@@ -64,6 +67,7 @@ mod fencing;
 mod glance;
 mod going_back;
 mod hosts;
+mod job_dir;
 mod job_folder;
 mod key_values;
 pub mod leftovers;
@@ -109,7 +113,7 @@ pub use hosts::slurm::Allocation;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
 pub use loggers::EventLoggerSpec;
 pub use monitor::MonitorSpec;
-pub use outcome::{CheckpointCounts, DIFFERED, Outcome};
+pub use outcome::{CheckpointCounts, DIFFERED, Outcome, STOPPED};
 pub use program::Program;
 pub use recoveries::Recovery;
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
@@ -118,10 +122,13 @@ pub use sets::{SetsError, SetsSpec};
 pub use verdict::Cause;
 
 use checkpoint_schedule::Schedule;
+use checkpoint_servers::CheckpointServers;
 use checkpoints::CheckpointPlace;
 use child_ends::ChildEnds;
 use ending::Phase;
 use faults::Faults;
+use job_dir::whole_checkpoint::WholeCheckpoint;
+use job_dir::{JobDir, SavedStream};
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
@@ -142,6 +149,7 @@ use start::Placement;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 use verdict::OutOfMemory;
 
@@ -187,6 +195,8 @@ pub struct JobSpec {
     pub monitor: MonitorSpec,
     /// Correlated sets.
     pub sets: SetsSpec,
+    /// `--job-dir`: folder from which a later run of the job goes on.
+    pub job_dir: Option<PathBuf>,
 }
 
 impl JobSpec {
@@ -241,12 +251,24 @@ pub struct Job {
     late: Option<Outcome>,
     /// Dropped after the ranks, which commit to the loggers.
     loggers: EventLoggers,
+    checkpoint_servers: CheckpointServers,
     /// Dropped after the ranks, which read it.
     standard_input: StandardInput,
     /// Dropped after the ranks.
     spilled: SpilledFiles,
     /// Dropped after the ranks.
     _checkpoints: CheckpointPlace,
+    /// The run stops when the ranks have checkpoints.
+    whole_checkpoint: Option<WholeCheckpoint>,
+    /// The run was stopped for a later one to go on.
+    has_stopped: bool,
+    /// Ranks that wait for the answer to a mark of their output, until the output before it is written;
+    /// with the checkpoints.
+    marked: Vec<(usize, u64)>,
+    /// The output of ended ranks, for a later run.
+    ended_output: Vec<Vec<SavedStream>>,
+    /// Dropped after all that writes there.
+    job_dir: Option<JobDir>,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -269,6 +291,7 @@ impl Job {
     /// SIGINT, SIGTERM, SIGHUP and SIGQUIT (unless this process was started with them ignored)
     /// also end the job: ranks that have not ended after 3 s, or at the second signal, are killed.
     /// SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are passed on, and SIGTSTP then stops this process.
+    /// With [`JobSpec::job_dir`], SIGUSR1 and SIGTERM stop the job at checkpoints of all ranks.
     ///
     /// Installs signal handlers for the whole process: for programs that only run a job.
     ///

@@ -21,6 +21,8 @@ pub struct Lives {
     pub has_address: bool,
     /// Number of the newest stable checkpoint, of whichever life, and when it became stable.
     pub checkpoint: Option<(u64, Instant)>,
+    /// A life of the rank has told that its program takes checkpoints on request.
+    pub heeds_requests: bool,
     /// The clock at which the first life kills itself.
     pub kill_at_clock: Option<u64>,
     /// The signal with which the launcher has killed this life.
@@ -66,6 +68,7 @@ impl Lives {
             has_caught_up: true,
             has_address: false,
             checkpoint: None,
+            heeds_requests: false,
             kill_at_clock,
             shot: None,
             replay: None,
@@ -79,6 +82,17 @@ impl Lives {
             segment: None,
             remains: Vec::new(),
         }
+    }
+
+    /// State of a rank before its first start in a later run of the job: its earlier lives have ended
+    /// with the earlier run. JOB-3
+    #[must_use]
+    pub fn of_later_run(mut self, incarnation: u32) -> Self {
+        self.incarnation = incarnation;
+        self.has_caught_up = false;
+        self.has_begun = false;
+        self.kill_at_clock = None;
+        self
     }
 
     /// This life has put its address.

@@ -5,9 +5,12 @@
 //! |---|---|
 //! | `command` | arguments of each event logger; pure, except that it chooses ports |
 //! | `folders` | folders of their files and rings |
+//! | `remote`, `on_hosts` | loggers on hosts of their own |
 
-mod command;
-mod folders;
+pub mod command;
+pub mod folders;
+pub mod on_hosts;
+pub mod remote;
 
 use super::job_folder::JobFolder;
 use super::program;
@@ -22,6 +25,7 @@ use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
 use refrain_logging::{EventStore, Member};
 use refrain_wire::Secret;
+use remote::{Deaths, RemoteService, ServiceHost};
 use rustix::process::Signal;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
@@ -29,10 +33,6 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A killed logger is restarted, unless this is its number of consecutive quick deaths.
-const QUICK_DEATHS_MAX: u32 = 10;
-/// A logger that ends sooner after its start has died quickly.
-const QUICK_DEATH: Duration = Duration::from_secs(1);
 /// Time for loggers to store all events at the end of the job.
 const STORE_MAX: Duration = Duration::from_secs(10);
 
@@ -50,6 +50,8 @@ pub struct EventLoggerSpec {
     /// removed with the job. `None`: in memory if ranks commit by verbs, else the rings are with
     /// the files.
     pub rings: Option<PathBuf>,
+    /// The folder has the loggers' files of an earlier run of the job. JOB-3
+    pub continues: bool,
     /// The program `refrain`, which is started as `refrain eventlogger`. `None`: this program, if
     /// it is `refrain`; else `refrain` beside this program or in `PATH`.
     pub program: Option<PathBuf>,
@@ -62,6 +64,7 @@ impl Default for EventLoggerSpec {
             replicas: 1,
             directory: None,
             rings: None,
+            continues: false,
             program: None,
         }
     }
@@ -123,6 +126,16 @@ fn chosen(spec: &EventLoggerSpec, protocol: &str, ranks: u32) -> Result<Loggers,
     }
 }
 
+fn check_range(shards: u32, spec: &EventLoggerSpec) -> Result<(), JobError> {
+    if (1..=SHARDS_MAX).contains(&shards) && (1..=REPLICAS_MAX).contains(&spec.replicas) {
+        return Ok(());
+    }
+    Err(JobError::Config(format!(
+        "--event-loggers {shards}, --event-replicas {}: the ranges are 1 to {SHARDS_MAX} and 1 to {REPLICAS_MAX}",
+        spec.replicas
+    )))
+}
+
 impl EventLoggers {
     /// Starts the loggers that the protocol needs, and writes their addresses into the ranks'
     /// settings.
@@ -130,7 +143,7 @@ impl EventLoggers {
         spec: &EventLoggerSpec,
         config: &mut JobConfig,
         (job, ranks): (u64, u32),
-        reach: Reach,
+        (reach, services): (Reach, &[ServiceHost]),
     ) -> Result<Self, JobError> {
         match &chosen(spec, &config.protocol, ranks)? {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
@@ -155,6 +168,9 @@ impl EventLoggers {
                 config.events.shards = shards.iter().map(texts).collect();
                 Ok(Self::default())
             }
+            Loggers::Started(shards) if !services.is_empty() => {
+                Self::start_on(services, spec, *shards, config)
+            }
             Loggers::Started(shards) => {
                 Self::start_shards(spec, *shards, config, (job, ranks, reach))
             }
@@ -167,12 +183,7 @@ impl EventLoggers {
         config: &mut JobConfig,
         (job, ranks, reach): (u64, u32, Reach),
     ) -> Result<Self, JobError> {
-        if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
-            return Err(JobError::Config(format!(
-                "--event-loggers {shards}, --event-replicas {}: the ranges are 1 to {SHARDS_MAX} and 1 to {REPLICAS_MAX}",
-                spec.replicas
-            )));
-        }
+        check_range(shards, spec)?;
         let program = match &spec.program {
             Some(program) => program.clone(),
             None => program::refrain(
@@ -194,7 +205,7 @@ impl EventLoggers {
         }
         let folders = (&directory, rings.as_ref());
         let addresses = (0..shards)
-            .map(|shard| loggers.add_shard(shard, spec.replicas, folders, config))
+            .map(|shard| loggers.add_shard(shard, spec, folders, config))
             .collect::<Result<_, _>>()?;
         config.events.shards = addresses;
         loggers.rings = rings;
@@ -209,11 +220,11 @@ impl EventLoggers {
     fn add_shard(
         &mut self,
         shard: u32,
-        replicas: u32,
+        spec: &EventLoggerSpec,
         (directory, rings): (&JobFolder, Option<&JobFolder>),
         config: &JobConfig,
     ) -> Result<Vec<String>, JobError> {
-        let ids = shard * replicas..(shard + 1) * replicas;
+        let ids = shard * spec.replicas..(shard + 1) * spec.replicas;
         let socket = |id| directory.path.join(format!("{id}.sock"));
         let address = |id| format!("unix:{}", socket(id).display());
         let addresses: Vec<String> = ids.clone().map(address).collect();
@@ -222,23 +233,27 @@ impl EventLoggers {
             let own = |folder: &JobFolder| folder.path.join(id.to_string());
             let (folder, rings) = (own(directory), rings.map(own));
             // Done before the first start, since each start has --continue. EL-3
-            Logbook::begin(&folder)
-                .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
+            match spec.continues {
+                true => folders::await_earlier_logger(&folder)?,
+                false => Logbook::begin(&folder)
+                    .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?,
+            }
             let mut peers: Vec<&str> = addresses.iter().map(String::as_str).collect();
             let logger = Logger {
                 id,
                 folder: &folder,
                 rings: rings.as_deref(),
-                address: peers.remove(replica),
+                address: Some(peers.remove(replica)),
                 port: self.ports.get(shard).map(|ports| ports[replica]),
                 peers,
             };
             self.loggers.push(LoggerProcess {
-                arguments: logger.arguments(config)?,
                 shard,
-                process: None,
-                started: Instant::now(),
-                quick_deaths: 0,
+                body: Body::Here {
+                    arguments: logger.arguments(config)?,
+                    process: None,
+                },
+                deaths: Deaths::none(),
             });
         }
         Ok(addresses)
@@ -246,28 +261,33 @@ impl EventLoggers {
 
     fn start_one(&mut self, index: usize) -> Result<(), JobError> {
         let secret = self.secret.as_ref().map(|secret| secret.to_text() + "\n");
+        let (program, environment) = (&self.program, &self.environment);
         let logger = &mut self.loggers[index];
-        let (arguments, environment) = (&logger.arguments, &self.environment);
-        let started =
-            ServiceProcess::start(&self.program, arguments, environment, secret.as_deref());
-        let mut process = started.map_err(|error| {
-            JobError::control(
-                format!(
-                    "starting event logger {index} ({} eventlogger)",
-                    self.program.display()
-                ),
-                error,
-            )
-        })?;
-        process.close_stdin();
-        logger.process = Some(process);
-        logger.started = Instant::now();
+        logger.deaths.restart();
+        match &mut logger.body {
+            Body::Here { arguments, process } => {
+                let started =
+                    ServiceProcess::start(program, arguments, environment, secret.as_deref());
+                let mut started = started.map_err(|error| {
+                    let program = program.display();
+                    let attempted =
+                        format!("starting event logger {index} ({program} eventlogger)");
+                    JobError::control(attempted, error)
+                })?;
+                started.close_stdin();
+                *process = Some(started);
+            }
+            Body::There(service) => service.start(),
+        }
         Ok(())
     }
 
     /// The addresses of the loggers for ranks that reach this host at `host`; `None`: they are the
     /// same for all ranks.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
+        if let Some(shards) = self.far_shards(host) {
+            return Some(shards);
+        }
         let secret = self.secret.as_ref()?;
         let address = |port: &SocketAddr| {
             let address = SocketAddr::new(host, port.port()).to_string();
@@ -277,58 +297,80 @@ impl EventLoggers {
         (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
     }
 
-    /// A descriptor for each logger, readable when the logger has ended; with the logger's number.
+    /// A descriptor for each logger on this host, readable when the logger has ended; with the
+    /// logger's number.
     pub(super) fn ends(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
         let loggers = self.loggers.iter().enumerate();
         loggers.filter_map(|(index, logger)| {
-            let process = logger.process.as_ref()?;
+            let process = logger.body.process()?;
             Some((index, process.end_descriptor()))
         })
     }
 
-    /// Process ids, by number of the logger; `None` for a logger that has ended.
+    /// Process ids, by number of the logger; `None` for a logger that has ended, or is on another
+    /// host.
     pub(super) fn processes(&self) -> Vec<Option<u32>> {
-        let processes = self.loggers.iter().map(|logger| logger.process.as_ref());
-        processes
+        let bodies = self.loggers.iter().map(|logger| logger.body.process());
+        bodies
             .map(|process| process.map(ServiceProcess::id))
             .collect()
     }
 
     /// Kills a logger, if it runs.
     pub(super) fn kill(&self, index: usize) {
-        if let Some(process) = &self.loggers[index].process {
-            process.signal(Signal::KILL);
+        match &self.loggers[index].body {
+            Body::Here { process, .. } => {
+                if let Some(process) = process {
+                    process.signal(Signal::KILL);
+                }
+            }
+            Body::There(service) => service.signal(Signal::KILL),
         }
     }
 
-    /// Handles the end of a logger: restarts it if it was killed. Its files and rings have all
-    /// that it acknowledged (EL-3). Returns a line to report; `Err`: the job cannot continue.
+    /// Handles the end of a logger on this host. Returns a line to report; `Err`: the job cannot
+    /// continue.
     pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
-        let logger = &mut self.loggers[index];
-        let status = logger.process.as_mut().and_then(ServiceProcess::status);
+        let Body::Here { process, .. } = &mut self.loggers[index].body else {
+            return Ok(None);
+        };
+        let status = process.as_mut().and_then(ServiceProcess::status);
         let Some(end) = status.map(End::from) else {
             return Ok(None);
         };
-        logger.process = None;
-        logger.quick_deaths = match logger.started.elapsed() < QUICK_DEATH {
-            true => logger.quick_deaths + 1,
-            false => 0,
-        };
-        if matches!(end, End::Killed(_)) && logger.quick_deaths < QUICK_DEATHS_MAX {
+        *process = None;
+        self.judge(index, end)
+    }
+
+    /// Restarts a logger that was killed. Its files and rings have all that it acknowledged (EL-3).
+    fn judge(&mut self, index: usize, end: End) -> Result<Option<String>, String> {
+        let may_restart = self.loggers[index].deaths.count();
+        if matches!(end, End::Killed(_)) && may_restart {
             let line = format!("event logger {index} {end}: it is restarted");
             let started = self.start_one(index).map_err(|error| error.to_string());
             return started.map(|()| Some(line));
         }
-        let shard = logger.shard;
-        let left = |logger: &&LoggerProcess| logger.shard == shard && logger.process.is_some();
+        self.go_on_without(index, &end.to_string(), "see its output")
+    }
+
+    /// A logger is not restarted: the job continues if its shard has a quorum. `how` it ended, and what
+    /// to do otherwise, for people.
+    fn go_on_without(
+        &self,
+        index: usize,
+        how: &str,
+        advice: &str,
+    ) -> Result<Option<String>, String> {
+        let shard = self.loggers[index].shard;
+        let left = |logger: &&LoggerProcess| logger.shard == shard && logger.body.runs();
         let left = self.loggers.iter().filter(left).count();
         if left >= self.quorum {
             return Ok(Some(format!(
-                "event logger {index} {end}: the job continues with {left} of its shard"
+                "event logger {index} {how}: the job continues with {left} of its shard"
             )));
         }
         Err(format!(
-            "event logger {index} {end}: see its output. \
+            "event logger {index} {how}: {advice}. \
              Without {} of its shard no event becomes stable",
             self.quorum
         ))
@@ -337,8 +379,8 @@ impl EventLoggers {
 
 impl Drop for EventLoggers {
     fn drop(&mut self) {
-        let loggers = self.loggers.iter_mut();
-        let mut processes: Vec<_> = loggers.filter_map(|it| it.process.take()).collect();
+        let bodies = self.loggers.iter_mut().map(|logger| &mut logger.body);
+        let mut processes: Vec<_> = bodies.filter_map(Body::take_process).collect();
         for process in &processes {
             process.signal(Signal::TERM);
             // A stopped process handles SIGTERM only after SIGCONT.
@@ -354,11 +396,42 @@ impl Drop for EventLoggers {
 /// An event logger.
 #[derive(Debug)]
 struct LoggerProcess {
-    arguments: Vec<OsString>,
     shard: usize,
-    /// `None`: the logger does not run.
-    process: Option<ServiceProcess>,
-    started: Instant,
-    /// Number of consecutive quick deaths.
-    quick_deaths: u32,
+    body: Body,
+    deaths: Deaths,
+}
+
+/// Where it runs.
+#[derive(Debug)]
+enum Body {
+    Here {
+        arguments: Vec<OsString>,
+        /// `None`: the logger does not run.
+        process: Option<ServiceProcess>,
+    },
+    /// An agent starts and ends it.
+    There(Box<RemoteService>),
+}
+
+impl Body {
+    fn process(&self) -> Option<&ServiceProcess> {
+        match self {
+            Self::Here { process, .. } => process.as_ref(),
+            Self::There(_) => None,
+        }
+    }
+
+    fn take_process(&mut self) -> Option<ServiceProcess> {
+        match self {
+            Self::Here { process, .. } => process.take(),
+            Self::There(_) => None,
+        }
+    }
+
+    fn runs(&self) -> bool {
+        match self {
+            Self::Here { process, .. } => process.is_some(),
+            Self::There(service) => service.runs,
+        }
+    }
 }

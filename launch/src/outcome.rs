@@ -10,12 +10,16 @@ pub const DIFFERED: i32 = 80;
 /// did not fail, and the job can be started again.
 pub const HOST_LOST: i32 = 75;
 
+/// Exit status of a run that has stopped at checkpoints of its ranks, so that a later run with the same
+/// `--job-dir` goes on (`ERESTART` of Linux).
+pub const STOPPED: i32 = 85;
+
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Exit status for the launcher: the status of the first rank that failed (128 + signal for a
     /// killed one; 1 for one that failed with status 0), 128 + signal if a signal ended the
-    /// launcher, 75 if a lost host ended the job, 141 (as by SIGPIPE) if the output has no reader
+    /// launcher, 75 if a lost host ended the job, [`STOPPED`] if a signal has stopped it at checkpoints, 141 (as by SIGPIPE) if the output has no reader
     /// any more, [`DIFFERED`] if replayed messages had other bytes and everything else ended well,
     /// or 0.
     pub status: i32,

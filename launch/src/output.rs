@@ -3,7 +3,7 @@
 //! before them are stable (GATE-1).
 
 use super::printed::Lines;
-use super::printed::{Position, Printed};
+use super::printed::{Position, Printed, SavedPosition};
 use super::sink::Stream;
 use refrain_job::output_gate::OutputGate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -218,6 +218,17 @@ impl Output {
     /// No life will begin before the last but one stable checkpoint.
     pub fn forget_before(&mut self, stable: u64) {
         self.printed.forget_before(stable);
+    }
+
+    /// What a later run of the job has to know. JOB-5
+    pub fn to_save(&self) -> SavedPosition {
+        self.printed.to_save(self.handed_on)
+    }
+
+    /// Goes on behind what earlier runs of the job have passed on. JOB-5
+    pub fn go_on(&mut self, saved: Option<SavedPosition>) {
+        self.printed.go_on(saved);
+        self.handed_on = self.printed.handed_out();
     }
 
     /// The life was killed: reads what is left in its pipe. Lines whose events are stable are

@@ -6,6 +6,7 @@
 //! the position that was noted for that checkpoint. A hash over all bytes up to a position shows
 //! whether the later life has printed the same.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// FNV-1a, 64 bits.
@@ -13,7 +14,7 @@ const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// A position in one stream of a program's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// Number of bytes before the position.
     pub bytes: u64,
@@ -50,13 +51,20 @@ impl Position {
 }
 
 /// Position of a stream when a checkpoint was taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Mark {
     at: Position,
     /// End of the last whole line.
     cut: Position,
     /// The unfinished line: the bytes from `cut` to `at`.
     partial: Vec<u8>,
+}
+
+/// How far a stream was passed on, for a later run of the job. JOB-5
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedPosition {
+    handed_on: Position,
+    marks: Vec<(u64, Mark)>,
 }
 
 /// One output stream of one rank.
@@ -75,6 +83,8 @@ pub struct Printed {
     marks: BTreeMap<u64, Mark>,
     stable: u64,
     differs: bool,
+    /// An earlier run may have printed before checkpoints whose marks are not known.
+    may_lack_marks: bool,
 }
 
 impl Printed {
@@ -89,7 +99,31 @@ impl Printed {
             marks: BTreeMap::new(),
             stable: 0,
             differs: false,
+            may_lack_marks: false,
         }
+    }
+
+    /// What a later run has to know; output was passed on up to `handed_on`.
+    pub fn to_save(&self, handed_on: Position) -> SavedPosition {
+        let marks = self
+            .marks
+            .iter()
+            .map(|(number, mark)| (*number, mark.clone()));
+        SavedPosition {
+            handed_on: self.before.max(handed_on),
+            marks: marks.collect(),
+        }
+    }
+
+    /// Goes on behind what earlier runs have passed on. `None`: that is not known, and output may come
+    /// again.
+    pub fn go_on(&mut self, saved: Option<SavedPosition>) {
+        self.may_lack_marks = true;
+        if let Some(saved) = saved {
+            self.before = saved.handed_on;
+            self.marks = saved.marks.into_iter().collect();
+        }
+        self.early = Some(Vec::new());
     }
 
     /// Takes output of the rank, and appends the lines that are whole and new to `out`.
@@ -188,7 +222,10 @@ impl Printed {
     fn mark_of(&self, checkpoint: u64) -> Option<Mark> {
         match checkpoint {
             0 => Some(Mark::default()),
-            _ => self.marks.get(&checkpoint).cloned(),
+            _ => {
+                let unknown = self.may_lack_marks.then(Mark::default);
+                self.marks.get(&checkpoint).cloned().or(unknown)
+            }
         }
     }
 

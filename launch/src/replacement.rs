@@ -59,6 +59,10 @@ impl Job {
             return;
         }
         self.unprotected_since = Some(rank);
+        if self.whole_checkpoint.is_some() {
+            // A checkpoint from now on would lack messages. JOB-6
+            return self.stop_at_checkpoints();
+        }
         self.say(Some(format!(
             "{why}; the job goes on UNPROTECTED: the death of a rank ends it (--log-full stop ends the job now)"
         )));
@@ -96,6 +100,8 @@ impl Job {
             return self.fail(1, format!("rank {rank} {end} and {failure}"));
         }
         self.end_output(rank);
+        // Its next life has not asked.
+        self.marked.retain(|(marked, _)| *marked != rank);
         self.key_values
             .forget(rank, &[address_key(rank)], self.is_remote());
         let incarnation = self.lives[rank].incarnation;
@@ -248,6 +254,11 @@ impl Job {
             return;
         };
         let next = self.lives[rank].incarnation;
+        if let Some(dir) = &mut self.job_dir
+            && let Err(error) = dir.will_start(next)
+        {
+            return self.fail(1, error.to_string());
+        }
         // Until now the outputs belonged to the dead life, since the job might have ended.
         let outputs = std::mem::take(&mut self.ranks[rank].outputs);
         match self.start_life(rank as u32, next, outputs) {
@@ -270,7 +281,7 @@ impl Job {
     }
 
     /// Reads what a dead life has left in its pipes.
-    fn end_output(&mut self, rank: usize) {
+    pub(super) fn end_output(&mut self, rank: usize) {
         self.for_outputs(rank, |output, gate, out| output.end_life(gate, out));
         self.ranks[rank].gate = None;
     }
@@ -284,6 +295,11 @@ impl Job {
             ));
         }
         self.lives[rank].begin();
+        if checkpoint > 0 {
+            // Of an earlier run of the job.
+            let known = &mut self.lives[rank].checkpoint;
+            known.get_or_insert((checkpoint, Instant::now()));
+        }
         let mut begun = Ok(());
         self.for_outputs(rank, |output, gate, out| {
             begun = begun
@@ -296,6 +312,39 @@ impl Job {
     /// All output of a rank up to now comes before a checkpoint.
     pub(super) fn mark_output(&mut self, rank: usize, checkpoint: u64) {
         self.for_outputs(rank, |output, gate, out| output.mark(checkpoint, gate, out));
+    }
+
+    /// Answers marks of output when all output before them is written: after a kill of this process a
+    /// later run begins behind them. JOB-5
+    pub(super) fn answer_marks(&mut self) {
+        if self.marked.is_empty() || !self.out.is_empty() || !self.err.is_empty() {
+            return;
+        }
+        for (rank, checkpoint) in std::mem::take(&mut self.marked) {
+            if let Err(failure) = self.store_mark(rank) {
+                return self.fail(1, failure);
+            }
+            self.tell(rank, &ToRank::Marked(checkpoint), None);
+        }
+    }
+
+    fn store_mark(&mut self, rank: usize) -> Result<(), String> {
+        let Some(dir) = &mut self.job_dir else {
+            return Ok(());
+        };
+        if let Some(full) = self.unprotected_since {
+            // JOB-6: its checkpoint lacks messages that others may need.
+            let why = format!(
+                "rank {full} had no room left for what recoveries need, and the job has gone on unprotected since"
+            );
+            dir.lose(&why).map_err(|error| error.to_string())?;
+        }
+        let outputs = self.ranks[rank].outputs.iter();
+        let streams = outputs.map(super::output::Output::to_save).collect();
+        dir.save_output(rank, streams).map_err(|error| {
+            let path = dir.path().display();
+            format!("--job-dir {path}: the position of the output of rank {rank} cannot be written: {error}")
+        })
     }
 
     /// Informs a rank that has joined of the memory of its earlier lives, and after the last fence

@@ -108,13 +108,20 @@ impl Job {
                 self.statistics.resize(self.ranks.len(), None);
                 self.statistics[rank] = Some(*figures);
             }
-            ToLauncher::Beginning(checkpoint) => {
+            ToLauncher::Beginning { checkpoint, fences } => {
                 self.begin_life(rank, checkpoint)?;
                 self.answer(rank, &ToRank::Marked(checkpoint), None)?;
+                // JOB-3
+                for (waiter, fence) in self.key_values.have_passed(fences) {
+                    self.answer(waiter, &ToRank::FenceDone(fence), None)?;
+                }
             }
             ToLauncher::Mark(checkpoint) => {
                 self.mark_output(rank, checkpoint);
-                self.answer(rank, &ToRank::Marked(checkpoint), None)?;
+                match self.job_dir {
+                    Some(_) => self.marked.push((rank, checkpoint)),
+                    None => self.answer(rank, &ToRank::Marked(checkpoint), None)?,
+                }
             }
             ToLauncher::WantRound => {
                 let orders =
@@ -136,6 +143,7 @@ impl Job {
                 let now = self.schedule.now();
                 self.schedule.scheduler.begun(rank, now);
             }
+            ToLauncher::HeedsRequests => self.lives[rank].heeds_requests = true,
             ToLauncher::Status(figures) => self.schedule.scheduler.answered(rank, *figures),
             ToLauncher::WantCheckpoint(of) => self.schedule.scheduler.request(of as usize),
             ToLauncher::Unprotected(why) => self.go_on_unprotected(rank, &why),
@@ -148,6 +156,7 @@ impl Job {
                 let scheduler = &mut self.schedule.scheduler;
                 scheduler.stable(rank, (bytes, log_bytes), now);
                 self.lives[rank].checkpoint = Some((checkpoint, Instant::now()));
+                self.note_stable(rank);
                 match self.rounds.goes_back_to(Rank(rank as u32)) {
                     None => self.forget_output_before(rank, checkpoint),
                     Some(_) => {
@@ -228,6 +237,9 @@ impl Job {
             config.events = self.config.events.clone();
             if let Some(shards) = self.loggers.shards_at(launcher) {
                 config.events.shards = shards;
+            }
+            if let Some(place) = self.checkpoint_servers.place_of(rank, launcher) {
+                config.recovery.checkpoint_dir = Some(place);
             }
         }
         config.recovery.kill_at_clock = self.lives[rank].kill_at_clock;

@@ -3,6 +3,7 @@
 use super::Job;
 use super::ending::Phase;
 use super::hosts::message::Recipient;
+use super::job_dir::whole_checkpoint;
 use super::lives::Lives;
 use super::monitor::Monitor;
 use super::outcome::Outcome;
@@ -64,6 +65,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
     loop {
         if let Phase::Over { outcome } = &job.phase {
             let mut outcome = outcome.clone();
+            job.settle_job_dir(&outcome);
             outcome.statistics = std::mem::take(&mut job.statistics);
             outcome.recoveries = job.recoveries.take_all();
             outcome.checkpoints = job.schedule.scheduler.counts();
@@ -247,6 +249,7 @@ impl Job {
         if self.is_running() {
             self.inject_faults();
             self.order_checkpoints();
+            self.step_whole_checkpoint();
         }
         self.write_output();
         self.draw_progress();
@@ -293,6 +296,10 @@ impl Job {
     pub(super) fn take_signals(&mut self) {
         let signals = self.signals.as_mut();
         for number in signals.map_or_else(Vec::new, Signals::take) {
+            if self.job_dir.is_some() && whole_checkpoint::is_asked_by(number) {
+                self.begin_whole_checkpoint(number, true);
+                continue;
+            }
             if signals::ends_job(number) {
                 self.end_by_signal(number);
                 continue;
@@ -368,6 +375,7 @@ impl Job {
         if let Some(lost) = out.and(err).err() {
             self.output_closed(lost);
         }
+        self.answer_marks();
         if let Phase::Flushing { outcome, .. } = &self.phase
             && self.out.is_empty()
             && self.err.is_empty()

@@ -1,6 +1,7 @@
 //! Starts a job, or the part of a job that runs on this host.
 
 use super::checkpoint_schedule::Schedule;
+use super::checkpoint_servers::{self, CheckpointServers};
 use super::checkpoints::CheckpointPlace;
 use super::child_ends::ChildEnds;
 use super::clocks;
@@ -10,12 +11,13 @@ use super::hosts::Hosts;
 use super::hosts::beginning;
 use super::hosts::lease::LeaseLength;
 use super::hosts::listing::HostsSpec;
-use super::hosts::message::Setup;
+use super::hosts::message::{ServicesSetup, Setup};
+use super::job_dir::{GoingOn, JobDir};
 use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
 use super::lives::Lives;
-use super::loggers::{EventLoggers, Reach};
+use super::loggers::{EventLoggers, Reach, on_hosts};
 use super::monitor::Monitor;
 use super::output;
 use super::printed;
@@ -47,7 +49,10 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::ffi::OsString;
 use std::io;
 use std::marker::PhantomData;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Time for the agents to get the first requests to start services.
+const SERVICES_MAX: Duration = Duration::from_secs(10);
 
 /// A host that is ready to start its ranks.
 #[derive(Debug)]
@@ -212,11 +217,15 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks())?;
     // Before the first file and process, since a launcher that a signal ends leaves both behind.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
-    let id = job_id();
-    spec.config.began_unix_ns = unix_ns();
-    let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
+    let service_ports = check_services(&mut spec)?;
+    let new_job = job_id();
+    let mut job_dir = JobDir::open(&mut spec, new_job)?;
+    let id = job_dir.as_ref().map_or(new_job, JobDir::job);
+    let now = unix_ns();
+    spec.config.began_unix_ns = (job_dir.as_mut()).map_or(now, |dir| dir.began_unix_ns(now));
+    let (mut placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
-        false => start_agents(&mut spec, id, signals.as_mut())?,
+        false => start_agents(&mut spec, (id, service_ports), signals.as_mut())?,
     };
     let reach = match placement {
         Placement::Local(_) => Reach::ThisHost,
@@ -224,14 +233,42 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     };
     let ranks = spec.ranks();
     let job = (id, ranks);
-    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, job, reach)?;
+    let services = match &placement {
+        Placement::Local(_) => Vec::new(),
+        Placement::Remote(hosts) => hosts.services(),
+    };
+    let config = &mut spec.config;
+    let place = (reach, &*services);
+    let loggers = EventLoggers::start(&spec.event_loggers, config, job, place)?;
+    let number = loggers.processes().len() as u32;
+    let checkpoint_servers = match checkpoint_servers::are_needed(config) {
+        true => CheckpointServers::start(&services, number)?,
+        false => CheckpointServers::default(),
+    };
+    if let Placement::Remote(hosts) = &mut placement
+        && !services.is_empty()
+    {
+        // An agent that is lost now is noticed when the job is served.
+        let _ = hosts.flush_until(Instant::now() + SERVICES_MAX);
+        checkpoint_servers.await_ready()?;
+    }
     let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
-    let lives = |rank| Lives::new(max_restarts, faults.kill_at_clock(rank));
+    let going_on = (job_dir.as_mut()).map(|dir| dir.begin_run(&spec.config));
+    let GoingOn { incarnation, run } = going_on.transpose()?.unwrap_or_default();
+    let lives = |rank| {
+        let lives = Lives::new(max_restarts, faults.kill_at_clock(rank));
+        match incarnation {
+            0 => lives,
+            _ => lives.of_later_run(incarnation),
+        }
+    };
     let child_ends = match &placement {
         Placement::Local(starter) if !starter.polls_ends => Some(ChildEnds::watch()?),
         _ => None,
     };
+    // Whom the ranks of an earlier run have met is not known any more. JOB-3
+    let introduces_all = spec.config.introduces_all() || incarnation > 0;
     let mut job = Job {
         ranks: Vec::with_capacity(ranks as usize),
         child_ends,
@@ -244,7 +281,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         monitor: Monitor::open(&spec.monitor)?,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
-        introductions: Introductions::new(ranks as usize, spec.config.introduces_all()),
+        introductions: Introductions::new(ranks as usize, introduces_all),
         losses,
         rounds,
         past_last_fence: false,
@@ -260,14 +297,24 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         phase: Phase::Running,
         late: None,
         loggers,
+        checkpoint_servers,
         spilled,
         _checkpoints: checkpoints,
+        whole_checkpoint: None,
+        has_stopped: false,
+        marked: Vec::new(),
+        ended_output: Vec::new(),
+        job_dir,
         _not_send: PhantomData,
     };
     for rank in 0..ranks {
-        let outputs = outputs(spec.output, rank, ranks, max_restarts > 0);
+        let mut outputs = outputs(spec.output, rank, ranks, max_restarts > 0);
+        if let (1.., Some(dir)) = (incarnation, &job.job_dir) {
+            let mut saved = dir.saved_output(rank as usize).into_iter();
+            outputs.iter_mut().for_each(|it| it.go_on(saved.next()));
+        }
         // A failure drops the job, which ends the ranks that were started.
-        let process = job.start_life(rank, 0, outputs);
+        let process = job.start_life(rank, incarnation, outputs);
         let process = process.map_err(|error| job.cannot_start(rank, error))?;
         job.ranks.push(process);
     }
@@ -277,6 +324,16 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         // A reader that waits for all copies of such a descriptor to be closed must not wait for
         // the launcher's copy.
         starter.part.descriptors.clear();
+    }
+    if incarnation > 0 {
+        let dir = job
+            .job_dir
+            .as_ref()
+            .map(|dir| dir.path().display().to_string());
+        let dir = dir.unwrap_or_default();
+        job.say(Some(format!(
+            "--job-dir {dir}: the job goes on in its run {run}, with incarnation {incarnation} of its ranks"
+        )));
     }
     job.begin_faults();
     // Signals that were caught before; no descriptor reports them any more.
@@ -301,6 +358,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
         environment: std::mem::take(&mut spec.environment),
         folder: None,
         pin: spec.pin,
+        services: None,
         lease: None,
         config: Box::new(spec.config.clone()),
     }
@@ -322,8 +380,16 @@ fn set_of_rank(spec: &JobSpec) -> Result<Vec<u32>, JobError> {
     Ok(sets)
 }
 
+/// The hosts of the ranks, unless an earlier run of the job has begun on others. COLL-1
+fn fill_in_hosts(spec: &mut JobSpec, host_of_rank: Vec<u32>) {
+    let known = &mut spec.config.collectives.host_of_rank;
+    if known.is_empty() {
+        *known = host_of_rank;
+    }
+}
+
 fn start_here(spec: &mut JobSpec, id: u64) -> Result<HostParts, LaunchError> {
-    spec.config.collectives.host_of_rank = vec![0; spec.ranks() as usize];
+    fill_in_hosts(spec, vec![0; spec.ranks() as usize]);
     let part = HostPart {
         setup: Setup {
             ranks: (0..spec.ranks()).collect(),
@@ -347,7 +413,7 @@ const PASSED_ON: [&[u8]; 4] = [b"REFRAIN_", b"FI_", b"IBV_", b"RDMAV_"];
 
 fn start_agents(
     spec: &mut JobSpec,
-    id: u64,
+    (id, service_ports): (u64, u32),
     signals: Option<&mut Signals>,
 ) -> Result<HostParts, LaunchError> {
     check_for_hosts(spec)?;
@@ -360,9 +426,19 @@ fn start_agents(
         PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) && !control.contains(&name)
     };
     let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
+    let placed = spec.hosts.place(spec.ranks());
+    let placed = placed.map_err(|error| JobError::Config(error.to_string()))?;
+    fill_in_hosts(spec, placed.into_iter().map(|host| host as u32).collect());
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();
+    if spec.hosts.services > 0 {
+        setup.services = Some(ServicesSetup {
+            ports: service_ports,
+            events: spec.event_loggers.directory.clone(),
+            rings: spec.event_loggers.rings.clone(),
+        });
+    }
     if spec.config.recovery.max_restarts > 0 {
         let length = spec.hosts.lease.unwrap_or(HostsSpec::LEASE);
         setup.lease = Some(LeaseLength(length));
@@ -375,6 +451,23 @@ fn start_agents(
         spilled,
         CheckpointPlace::default(),
     ))
+}
+
+/// Checks `--service-nodes`, and returns the number of ports that each of these hosts needs.
+fn check_services(spec: &mut JobSpec) -> Result<u32, JobError> {
+    let hosts = spec.hosts.services as u32;
+    if hosts == 0 {
+        return Ok(0);
+    }
+    let protocol = spec.config.protocol.clone();
+    let ranks = spec.ranks();
+    let loggers = on_hosts::count_on(hosts, &mut spec.event_loggers, &protocol, ranks)?;
+    if loggers == 0 && !checkpoint_servers::are_needed(&spec.config) {
+        return Err(JobError::Config(format!(
+            "--service-nodes {hosts} has no effect: with --protocol {protocol} and these options the job starts no event loggers and no checkpoint servers"
+        )));
+    }
+    Ok(loggers.div_ceil(hosts) + 1)
 }
 
 /// Refuses settings that jobs over several hosts do not support yet, or that have no effect there.

@@ -286,6 +286,16 @@ impl Connection {
         Ok(address.ip().to_canonical())
     }
 
+    /// The address of the other host, of a connection by TCP.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn peer_address(&self) -> io::Result<IpAddr> {
+        let address = getpeername(&self.socket)?;
+        let address = address.ok_or(io::ErrorKind::NotConnected)?;
+        Ok(SocketAddr::try_from(address)?.ip().to_canonical())
+    }
+
     /// Queues a message; [`flush`](Self::flush) sends it.
     ///
     /// # Errors

@@ -99,6 +99,10 @@ pub struct Placement {
     /// those of a lost host.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub spare_nodes: usize,
+    /// Number of hosts, behind all others of the allocation or list, that get the event loggers and
+    /// checkpoint servers, and no ranks.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub service_nodes: usize,
     /// Seconds without an answer after which a host counts as lost; its ranks stop there before they
     /// start on another host. Without restarts a host is lost with its connection [default: 15].
     #[arg(long, value_name = "SECONDS", value_parser = seconds::milliseconds)]
@@ -285,6 +289,10 @@ pub struct Events {
 #[derive(Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub struct Checkpoints {
+    /// Folder of the job, on all hosts: SIGUSR1 and SIGTERM stop the job at checkpoints of all ranks
+    /// (status 85), and a job that is started again with the same folder goes on.
+    #[arg(long, value_name = "DIR")]
+    pub job_dir: Option<PathBuf>,
     /// Folder or server (unix:PATH or tcp:HOST:PORT) for checkpoints, which are removed with
     /// the job [default: a temporary folder].
     #[arg(long, value_name = "DIR|ADDRESS")]

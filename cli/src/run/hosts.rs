@@ -126,8 +126,9 @@ pub fn tasks(arguments: &Arguments) -> miette::Result<Option<u32>> {
     let Some(allocation) = allocation(arguments)? else {
         return Ok(None);
     };
-    let spares = arguments.placement.spare_nodes;
-    let nodes = without_spares(&allocation.nodes, spares).into_diagnostic()?;
+    let placement = &arguments.placement;
+    let (spares, services) = (placement.spare_nodes, placement.service_nodes);
+    let nodes = without_spares(&allocation.nodes, spares, services).into_diagnostic()?;
     Ok(Some(slots(nodes)))
 }
 
@@ -136,15 +137,18 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
     let placement = &arguments.placement;
     let named = arguments.host.as_ref().or(arguments.hostfile.as_ref());
     let allocation = allocation(arguments)?;
-    let spares = placement.spare_nodes;
+    let (spares, services) = (placement.spare_nodes, placement.service_nodes);
     if let Some(job) = &allocation {
-        let nodes = without_spares(&job.nodes, spares).into_diagnostic()?;
+        let nodes = without_spares(&job.nodes, spares, services).into_diagnostic()?;
         let tasks = slots(nodes);
         if tasks < ranks {
-            let beside = match spares {
+            let mut beside = match spares {
                 0 => String::new(),
                 spares => format!(" beside {spares} spare ones"),
             };
+            if services > 0 {
+                beside += &format!(" beside {services} service nodes");
+            }
             return Err(miette!(
                 "{ranks} ranks are asked for, and {} has {} nodes with {tasks} tasks together{beside}: {}, or a smaller -n here; --launcher local runs all on this host",
                 job.name,
@@ -158,9 +162,13 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
         None => (named.map_or_else(Vec::new, |hosts| hosts.0.clone()), false),
     };
     let lease = lease(arguments)?;
-    if spares > 0 && hosts.is_empty() {
+    if spares + services > 0 && hosts.is_empty() {
+        let option = match spares {
+            0 => format!("--service-nodes {services}"),
+            _ => format!("--spare-nodes {spares}"),
+        };
         return Err(miette!(
-            "--spare-nodes {spares}: the job runs on this host alone: name hosts with --host or --hostfile, or use an allocation of Slurm or PBS"
+            "{option}: the job runs on this host alone: name hosts with --host or --hostfile, or use an allocation of Slurm or PBS"
         ));
     }
     Ok(HostsSpec {
@@ -170,6 +178,7 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
         },
         hosts,
         spares,
+        services,
         lease,
         refrain: placement.remote_refrain.clone(),
     })

@@ -12,14 +12,14 @@ use std::process::Command;
 
 /// Ranks 0 and 1 are on a, 2 on b.
 const RANKS: [&str; 4] = ["-n", "3", "--host", "a:2,b"];
-const LEASE: &str = "--host-lease 3";
+pub const LEASE: &str = "--host-lease 3";
 
 /// Hosts, with a folder for the files of a job.
-struct Hosts(scripted::Hosts);
+pub struct Hosts(pub scripted::Hosts);
 
 impl Hosts {
     /// `None`, with the reason printed, if messages cannot leave a host.
-    fn new() -> Option<Self> {
+    pub fn new() -> Option<Self> {
         Self::with(r#"echo $$ >"agent-$host"; exec "$@""#)
     }
 
@@ -28,7 +28,7 @@ impl Hosts {
     }
 
     /// A job in which the ranks of `holders` wait in the middle.
-    fn job(&self, ranks: &[&str], options: &str, holders: &str) -> Command {
+    pub fn job(&self, ranks: &[&str], options: &str, holders: &str) -> Command {
         self.job_of(refrain(), ranks, options, holders)
     }
 
@@ -58,7 +58,7 @@ impl Hosts {
 
     /// Waits until a life of a rank waits in the middle; returns the id of its process.
     #[track_caller]
-    fn holds(&self, launched: &Launched, rank: u32, life: u32) -> u32 {
+    pub fn holds(&self, launched: &Launched, rank: u32, life: u32) -> u32 {
         let file = self.0.file(&format!("holds-{rank}-{life}"));
         while !file.exists() {
             assert!(launched.is_running(), "the job ended before {file:?}");
@@ -67,13 +67,13 @@ impl Hosts {
         fs::read_to_string(file).unwrap().parse().unwrap()
     }
 
-    fn go(&self, life: u32) {
+    pub fn go(&self, life: u32) {
         fs::write(self.0.file(&format!("go-{life}")), "").unwrap();
     }
 
     /// Kills a host: its agent, and so its ranks, when `rank` waits in the middle. Its next life does
     /// not wait.
-    fn lose(&self, launched: &Launched, host: &str, rank: u32) {
+    pub fn lose(&self, launched: &Launched, host: &str, rank: u32) {
         let process = Process::of(self.holds(launched, rank, 0));
         self.go(1);
         let agent = self.0.agent(host);
@@ -96,21 +96,21 @@ fn program() -> PathBuf {
 }
 
 /// The output of the same job on this host, in which no rank waits.
-fn expected() -> Vec<String> {
+pub fn expected() -> Vec<String> {
     let mut alone = refrain();
     alone.args(["run", "-n", "3", "--no-prefix", "--"]);
     alone.arg(program()).args(["hold", "/", "7"]);
     lines(&run(&mut alone).expect(0))
 }
 
-fn lines(ended: &Ended) -> Vec<String> {
+pub fn lines(ended: &Ended) -> Vec<String> {
     let mut lines: Vec<String> = ended.out.lines().map(Into::into).collect();
     lines.sort();
     lines
 }
 
 #[track_caller]
-fn expect_moved(ended: &Ended, ranks: &[u32], to: &str) {
+pub fn expect_moved(ended: &Ended, ranks: &[u32], to: &str) {
     assert_eq!(lines(ended), expected(), "{}", ended.err);
     let words = format!("start again on {to}");
     assert!(ended.err.contains(&words), "{}", ended.err);

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 21;
+pub const CONTROL_VERSION: u8 = 22;
 
 /// Maximum number of bytes in one part of the events that a rank holds of another.
 pub const HELD_BYTES_MAX: usize = 512 << 10;
@@ -63,10 +63,15 @@ pub enum ToLauncher {
         /// The rank leaves the job with this fence.
         last: bool,
     },
-    /// A later life has everything that it needs of its launcher, and continues from the
-    /// checkpoint with this number; 0: from the beginning of the program. Its output is not passed
-    /// on before. Answered with [`ToRank::Marked`].
-    Beginning(u64),
+    /// A later life has everything that it needs of its launcher. Its output is not passed on
+    /// before. Answered with [`ToRank::Marked`].
+    Beginning {
+        /// The checkpoint from which it continues; 0: from the beginning of the program.
+        checkpoint: u64,
+        /// Number of fences that its rank passed before. In a later run of a job the launcher does not
+        /// know it. JOB-3
+        fences: u64,
+    },
     /// All output of this rank up to now comes before the checkpoint with this number, from 1.
     /// Answered with [`ToRank::Marked`].
     Mark(u64),
@@ -79,6 +84,8 @@ pub enum ToLauncher {
     /// The log of this rank is full, and it does not keep its messages to members of its set any
     /// more, although the round with this number has not ended. LOG-7
     CannotKeep(u64),
+    /// This rank's program takes checkpoints on request: sent at its first question in each life.
+    HeedsRequests,
     /// The checkpoint with this number is begun.
     Taking(u64),
     /// A checkpoint is stable.
@@ -439,11 +446,14 @@ mod tests {
             any::<u32>().prop_map(ToLauncher::Meet),
             (any::<u64>(), any::<bool>())
                 .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
+            any::<[u64; 2]>()
+                .prop_map(|[checkpoint, fences]| ToLauncher::Beginning { checkpoint, fences }),
             any::<u64>().prop_map(ToLauncher::Mark),
             any::<u64>().prop_map(ToLauncher::Taking),
             any::<u64>().prop_map(ToLauncher::Keeping),
             any::<u64>().prop_map(ToLauncher::CannotKeep),
             Just(ToLauncher::WantRound),
+            Just(ToLauncher::HeedsRequests),
             any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
                 checkpoint,
                 bytes,
@@ -606,11 +616,11 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x15\x01\x56\0\0\0".as_slice(),
+            b"RJ\x16\x01\x57\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
-            b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
+            b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0\0\0",
             b"\0\0\0\0\0\0\0",
         ]

@@ -567,7 +567,8 @@ impl ControlPlane {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn tell_beginning(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        self.marked(&ToLauncher::Beginning(checkpoint), checkpoint)
+        let fences = self.generation;
+        self.marked(&ToLauncher::Beginning { checkpoint, fences }, checkpoint)
     }
 
     /// Returns when the launcher has noted that all output up to now comes before this checkpoint.

@@ -12,6 +12,7 @@
 //! | `service` | the loop |
 //! | `input` | the standard input of a rank |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
+//! | `services` | event loggers and checkpoint servers of a host without ranks |
 //! | `watch` | stops the ranks while the agent has no lease |
 //!
 //! Docs: `docs/guide/hosts.md`.
@@ -19,6 +20,7 @@
 mod input;
 mod ranks;
 mod service;
+mod services;
 mod watch;
 
 pub use service::AgentError;
@@ -31,11 +33,12 @@ use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::dup2_stdin;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGTERM, SIGUSR1, SIGUSR2};
 use std::io::{self, BufRead as _, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Reads the launcher's addresses from standard input, serves one job, and returns when the job
@@ -71,12 +74,26 @@ pub fn run_as_task(server: &mut Server) -> Result<(), AgentError> {
     served
 }
 
+/// Makes this process outlive the signals that Slurm sends to all processes of a job: SIGTERM when it
+/// ends the job; the launcher then ends the agent, which removes its files; SIGUSR1 and SIGUSR2 on
+/// request (`sbatch --signal`). Handlers, since ranks would inherit that a signal is ignored. The flag is
+/// set by SIGUSR1.
+///
+/// # Errors
+/// Of the system.
+pub fn outlive_signals() -> io::Result<Arc<AtomicBool>> {
+    for signal in [SIGTERM, SIGUSR2] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    let asked = Arc::default();
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&asked))?;
+    Ok(asked)
+}
+
 fn serve(invitation: &Invitation) -> Result<(), AgentError> {
-    // Slurm sends SIGTERM to all processes of a job that it ends. The launcher then ends the agent,
-    // which removes its files. A handler, since the ranks would inherit that a signal is ignored.
-    signal_hook::flag::register(SIGTERM, Arc::default())?;
+    let asked = outlive_signals()?;
     match call(invitation)? {
-        Some(wire) => service::serve(wire, invitation.host),
+        Some(wire) => service::serve(wire, invitation.host, asked),
         None => Ok(()),
     }
 }

@@ -234,7 +234,7 @@ impl AgentRank {
                     match message {
                         ToLauncher::Hello(process) => self.child.join(process),
                         // The rank waits: all that it has printed comes before this message. REC-4
-                        ToLauncher::Mark(_) | ToLauncher::Beginning(_) => {
+                        ToLauncher::Mark(_) | ToLauncher::Beginning { .. } => {
                             self.read(DRAIN_READS, shared, words);
                         }
                         _ => {}

@@ -2,14 +2,16 @@
 
 use super::input::Input;
 use super::ranks::{AgentRank, Shared};
+use super::services::Services;
 use super::watch::Watch;
 use crate::error::LaunchError;
 use crate::hosts::invitation::NotAnInvitation;
-use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
+use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, ServicesSetup, Setup, ToAgent};
 use crate::leftovers;
 use crate::polling;
 use crate::spawn::HostPart;
 use crate::start::{self, Prepared};
+use crate::verdict::End;
 use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
@@ -21,6 +23,8 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -62,27 +66,35 @@ struct Agent {
     shared: Shared,
     /// `None` before the setup. Dropped after the ranks, which use the files that it removes.
     prepared: Option<Prepared>,
+    /// On a host of services.
+    services: Option<Services>,
     /// The launcher has said that the job is over.
     is_over: bool,
+    /// SIGUSR1 has come.
+    asked: Arc<AtomicBool>,
     /// Dropped last: the launcher takes its end as the end of all ranks.
     wire: Connection,
 }
 
 /// Serves the launcher until the job is over.
-pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
+pub(super) fn serve(wire: Connection, host: u32, asked: Arc<AtomicBool>) -> Result<(), AgentError> {
     let mut agent = Agent {
         wire,
         host,
         ranks: Vec::new(),
         shared: Shared::default(),
         prepared: None,
+        services: None,
         watch: None,
         is_over: false,
+        asked,
     };
     // Messages that arrived with the handshake are already in the buffer.
     while agent.hear()? {
         agent.look_at_ranks()?;
+        agent.look_at_services()?;
         agent.ask_lease()?;
+        agent.pass_signal_on()?;
         agent.wire.flush()?;
         if agent.wait()? {
             agent.part();
@@ -125,6 +137,9 @@ impl Agent {
             PollFd::new(&stdin, PollFlags::IN),
             PollFd::from_borrowed_fd(self.wire.as_fd(), self.wire.interest()),
         ];
+        let of_services = self.services.iter().flat_map(Services::ends);
+        polled.extend(of_services.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)));
+        let besides = polled.len();
         let mut owners = Vec::new();
         if self.wire.unsent_bytes() < UNSENT_BYTES_MAX {
             for (index, rank) in self.ranks.iter().enumerate() {
@@ -142,7 +157,7 @@ impl Agent {
         }
         let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
         let is_dismissed = is_ready(&polled[0]);
-        let of_ranks = polled[2..].iter().zip(owners);
+        let of_ranks = polled[besides..].iter().zip(owners);
         let ready = of_ranks.filter(|(polled, _)| is_ready(polled));
         let ready: Vec<usize> = ready.map(|(_, index)| index).collect();
         for index in ready {
@@ -201,6 +216,31 @@ impl Agent {
                         watch.granted().map_err(AgentError::Lease)?;
                     }
                 }
+                ToAgent::StartService {
+                    number,
+                    folder,
+                    arguments,
+                    secret,
+                } => {
+                    let Some(services) = &mut self.services else {
+                        continue;
+                    };
+                    let started = services.start(number, folder, &arguments, &secret);
+                    if let Err(reason) = started {
+                        self.wire.say(&FromAgent::ServiceEnded {
+                            number,
+                            end: End::Exited(1),
+                            reason: Some(reason),
+                        })?;
+                    }
+                }
+                ToAgent::SignalService { number, signal } => {
+                    if let (Some(services), Some(signal)) =
+                        (&self.services, Signal::from_named_raw(signal))
+                    {
+                        services.signal(number, signal);
+                    }
+                }
                 ToAgent::End => {
                     self.is_over = true;
                     return Ok(false);
@@ -232,6 +272,14 @@ impl Agent {
         Ok(())
     }
 
+    /// A signal that comes between this look and the wait is seen at the next request for a lease.
+    fn pass_signal_on(&mut self) -> Result<(), AgentError> {
+        if self.asked.swap(false, Ordering::Relaxed) {
+            self.wire.say(&FromAgent::Signalled)?;
+        }
+        Ok(())
+    }
+
     fn look_at_ranks(&mut self) -> Result<(), AgentError> {
         if self.wire.unsent_bytes() >= UNSENT_BYTES_MAX {
             return Ok(());
@@ -252,6 +300,32 @@ impl Agent {
         Ok(())
     }
 
+    fn look_at_services(&mut self) -> Result<(), AgentError> {
+        let ended = self.services.as_mut().map(Services::take_ended);
+        for word in ended.into_iter().flatten() {
+            self.wire.say(&word)?;
+        }
+        Ok(())
+    }
+
+    /// Prepares a host of services.
+    fn set_up_services(&mut self, mut setup: Setup, asked: &ServicesSetup) -> FromAgent {
+        let job = (setup.job, setup.size);
+        match Services::prepare(asked, &mut setup.config, job) {
+            Ok(services) => {
+                let ready = services.ready();
+                self.services = Some(services);
+                FromAgent::Ready {
+                    config: setup.config,
+                    boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
+                    differing_addresses: None,
+                    services: Some(ready),
+                }
+            }
+            Err(error) => refused(&error.into()),
+        }
+    }
+
     /// Prepares this host, or refuses with the reason.
     fn set_up(&mut self, mut setup: Setup) -> Result<(), AgentError> {
         if let Some(folder) = &setup.folder {
@@ -262,6 +336,11 @@ impl Agent {
         leftovers::remove(&leftovers::folders());
         let host = (self.host + 1).to_string();
         setup.environment.push((HOST_VARIABLE.into(), host.into()));
+        if let Some(asked) = setup.services.take() {
+            self.watch = (setup.lease.map(Watch::begin).transpose()).map_err(AgentError::Lease)?;
+            let answer = self.set_up_services(setup, &asked);
+            return Ok(self.wire.say(&answer)?);
+        }
         let part = HostPart {
             setup,
             piped: true,
@@ -279,12 +358,10 @@ impl Agent {
                     config: prepared.starter.part.setup.config.clone(),
                     boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
                     differing_addresses: prepared.differing_addresses.clone(),
+                    services: None,
                 }
             }
-            Err(error) => FromAgent::Refused {
-                refusal: refusal(&error),
-                reason: error.to_string(),
-            },
+            Err(error) => refused(&error),
         };
         Ok(self.wire.say(&answer)?)
     }
@@ -320,6 +397,13 @@ impl Agent {
             },
         };
         Ok(self.wire.say(&answer)?)
+    }
+}
+
+fn refused(error: &LaunchError) -> FromAgent {
+    FromAgent::Refused {
+        refusal: refusal(error),
+        reason: error.to_string(),
     }
 }
 

@@ -217,6 +217,7 @@ mod tests {
             folder: None,
             pin: false,
             lease: None,
+            services: None,
             config: Box::default(),
         };
         check_setup(&setup(100_000)).expect("it fits");

@@ -20,21 +20,21 @@ use std::time::Instant;
 /// has arrived. No process is left running then.
 pub fn gather(
     spec: &HostsSpec,
-    mut setup: Setup,
+    setup: Setup,
     signals: Option<&mut Signals>,
 ) -> Result<Hosts, LaunchError> {
     let wrong = |error: super::listing::NotAHost| JobError::Config(error.to_string());
     let place_of_rank = spec.place(setup.size).map_err(wrong)?;
-    let host_of_rank = place_of_rank.iter().map(|host| *host as u32);
-    setup.config.collectives.host_of_rank = host_of_rank.collect();
     check_setup(&setup)?;
     let placed = |place| {
         let ranks = (0..setup.size).filter(|rank| place_of_rank[*rank as usize] == place);
         let ranks: Vec<u32> = ranks.collect();
-        (!ranks.is_empty()).then_some(Placed {
+        let is_for_services = place + spec.services >= spec.hosts.len();
+        (is_for_services || !ranks.is_empty()).then_some(Placed {
             place,
             number: place as u32,
             ranks,
+            is_for_services,
         })
     };
     let placed = (0..spec.hosts.len()).filter_map(placed).collect();
@@ -52,7 +52,9 @@ pub fn gather(
         }
     }
     let mut spec = spec.clone();
-    let mut lost_places = Vec::new();
+    // These never get ranks.
+    let mut lost_places: Vec<usize> =
+        (spec.hosts.len() - spec.services..spec.hosts.len()).collect();
     if let AgentStart::Tasks(_) = spec.start {
         // A task becomes an agent once. Later agents can be started on this host only.
         spec.start = AgentStart::default();

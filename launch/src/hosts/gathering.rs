@@ -6,7 +6,7 @@ use super::far::AgentHandle;
 use super::invitation::Invitation;
 use super::lease::Grant;
 use super::listing::{HostsSpec, Tasks};
-use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
+use super::message::{AGENT, FromAgent, Refusal, ServicesReady, Setup, ToAgent};
 use crate::boot_clock::since_boot;
 use crate::error::LaunchError;
 use crate::same_memory::report_differing_addresses;
@@ -32,6 +32,8 @@ pub(super) struct Placed {
     pub number: u32,
     /// The ranks.
     pub ranks: Vec<u32>,
+    /// The host gets services instead.
+    pub is_for_services: bool,
 }
 
 /// A host whose agent is not ready.
@@ -41,7 +43,7 @@ struct Waiting {
     placed: Placed,
     agent_process: AgentProcess,
     wire: Option<Connection>,
-    ready: Option<(Box<JobConfig>, u128)>,
+    ready: Option<(Box<JobConfig>, u128, Option<ServicesReady>)>,
 }
 
 /// Agents that are started but not all ready. Dropping it ends them.
@@ -189,6 +191,8 @@ impl Gathering {
                     };
                     let setup = ToAgent::Setup(Box::new(Setup {
                         ranks: waiting.placed.ranks.clone(),
+                        services: (self.setup.services.clone())
+                            .filter(|_| waiting.placed.is_for_services),
                         ..self.setup.clone()
                     }));
                     // If an agent connects twice, its last connection is used.
@@ -228,12 +232,14 @@ impl Gathering {
     pub(super) fn finish(mut self) -> Result<Vec<Host>, LaunchError> {
         let mut hosts = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
-            let (Some(wire), Some((config, boot))) = (waiting.wire, waiting.ready) else {
+            let (Some(wire), Some((config, boot, services))) = (waiting.wire, waiting.ready) else {
                 let lost = format!("host {}: the agent was lost at the start", waiting.name);
                 return Err(JobError::Config(lost).into());
             };
             let launcher = wire.own_address();
             let launcher: IpAddr = launcher.map_err(|error| JobError::Config(error.to_string()))?;
+            let address = wire.peer_address();
+            let address: IpAddr = address.map_err(|error| JobError::Config(error.to_string()))?;
             let lease = self.setup.lease;
             let agent = AgentHandle::default();
             if lease.is_some() {
@@ -247,6 +253,8 @@ impl Gathering {
                 agent_process: waiting.agent_process,
                 config: *config,
                 launcher,
+                address,
+                services,
                 boot,
                 grant: lease.map(|length| Grant::first(length, since_boot())),
             });
@@ -266,11 +274,12 @@ impl Waiting {
                     config,
                     boot,
                     differing_addresses,
+                    services,
                 })) => {
                     if let Some(why) = differing_addresses {
                         report_differing_addresses(&format!("host {}: ", self.name), &why);
                     }
-                    self.ready = Some((config, boot));
+                    self.ready = Some((config, boot, services));
                 }
                 Ok(Some(FromAgent::Refused { refusal, reason })) => {
                     return Err(self.refused(refusal, &reason));

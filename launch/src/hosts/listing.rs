@@ -55,6 +55,8 @@ pub struct HostsSpec {
     /// Number of hosts at the end of the list that get no ranks at the start. They take the ranks of
     /// lost hosts.
     pub spares: usize,
+    /// Number of hosts behind these that get event loggers and checkpoint servers, and no ranks.
+    pub services: usize,
     /// Time without an answer after which a host counts as lost, if ranks may be restarted.
     pub lease: Option<Duration>,
 }
@@ -68,32 +70,46 @@ impl HostsSpec {
     /// # Errors
     /// The hosts have too few slots, or all are spare.
     pub fn place(&self, ranks: u32) -> Result<Vec<usize>, NotAHost> {
-        place(ranks, without_spares(&self.hosts, self.spares)?)
+        place(
+            ranks,
+            without_spares(&self.hosts, self.spares, self.services)?,
+        )
     }
 }
 
 /// The hosts that get ranks at the start.
 ///
 /// # Errors
-/// All hosts are spare, or a spare host also gets ranks.
-pub fn without_spares(hosts: &[HostSlots], spares: usize) -> Result<&[HostSlots], NotAHost> {
-    let begun = hosts.len().checked_sub(spares).filter(|left| *left > 0);
+/// No host is left, or one is listed for two uses.
+pub fn without_spares(
+    hosts: &[HostSlots],
+    spares: usize,
+    services: usize,
+) -> Result<&[HostSlots], NotAHost> {
+    let options = match (spares, services) {
+        (_, 0) => format!("--spare-nodes {spares}"),
+        (0, _) => format!("--service-nodes {services}"),
+        _ => format!("--spare-nodes {spares} and --service-nodes {services}"),
+    };
+    let kept = spares.saturating_add(services);
+    let begun = hosts.len().checked_sub(kept).filter(|left| *left > 0);
     let begun = begun.ok_or_else(|| {
+        let of_services = if services > 0 { " and service" } else { "" };
         NotAHost(format!(
-            "--spare-nodes {spares}: the job has {}: it needs more hosts than spare ones",
+            "{options}: the job has {}: it needs more hosts than spare{of_services} ones",
             count(hosts.len() as u64, "host")
         ))
     })?;
-    let (begun, spare) = hosts.split_at(begun);
-    match spare
-        .iter()
-        .find(|host| begun.iter().any(|it| it.name == host.name))
-    {
+    let is_again = |at: &usize| {
+        let is_in = |part: &[HostSlots]| part.iter().any(|it| it.name == hosts[*at].name);
+        is_in(&hosts[..begun]) || *at >= begun + spares && is_in(&hosts[begun..begun + spares])
+    };
+    match (begun..hosts.len()).find(is_again) {
         Some(both) => Err(NotAHost(format!(
-            "--spare-nodes {spares}: host {} is listed as one with ranks and as a spare one: list it once",
-            both.name
+            "{options}: host {} is listed twice, for different uses: list it once",
+            hosts[both].name
         ))),
-        None => Ok(begun),
+        None => Ok(&hosts[..begun]),
     }
 }
 
@@ -297,6 +313,19 @@ mod tests {
         refused(spec(&hosts, 1), 4, "4 ranks do not fit on 2 hosts");
         refused(spec(&hosts, 3), 1, "the job has 3 hosts");
         refused(spec(&hosts, 4), 1, "--spare-nodes 4");
+        let with_services = |spares, services| HostsSpec {
+            services,
+            ..spec(&hosts, spares)
+        };
+        assert_eq!(with_services(1, 1).place(1).unwrap(), [0]);
+        refused(with_services(1, 1), 2, "2 ranks do not fit on 1 host");
+        refused(with_services(0, 3), 1, "--service-nodes 3: the job has 3");
+        refused(
+            with_services(1, 2),
+            1,
+            "--spare-nodes 1 and --service-nodes 2",
+        );
+        refused(with_services(1, usize::MAX), 1, "the job has 3 hosts");
         let twice = [on("a", 1), on("b", 1), on("a", 1)];
         refused(spec(&twice, 1), 1, "host a is listed");
     }

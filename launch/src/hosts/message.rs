@@ -9,6 +9,7 @@ use refrain_job::control::message::{CONTROL, ToLauncher, ToRank};
 use refrain_wire::Protocol;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,11 +58,37 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// Pin each rank to a core, if there are enough cores.
     pub pin: bool,
+    /// The host gets services and no ranks.
+    pub services: Option<ServicesSetup>,
     /// Ranks run only while the agent has a lease of this length; `None`: they need none, since no
     /// rank is restarted.
     pub lease: Option<LeaseLength>,
     /// The job's settings, as given to the launcher.
     pub config: Box<JobConfig>,
+}
+
+/// What a host of services prepares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServicesSetup {
+    /// Number of ports to choose.
+    pub ports: u32,
+    /// Folder of the loggers' files, which is kept. `None`: a temporary one.
+    pub events: Option<PathBuf>,
+    /// `--event-rings`.
+    pub rings: Option<PathBuf>,
+}
+
+/// What a host of services has prepared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServicesReady {
+    /// Free ports; the addresses to listen at.
+    pub ports: Vec<SocketAddr>,
+    /// Folder of the loggers' files.
+    pub events: PathBuf,
+    /// Folder of their rings; `None`: with the files.
+    pub rings: Option<PathBuf>,
+    /// Folder of checkpoints, which is removed with the job.
+    pub checkpoints: PathBuf,
 }
 
 /// Messages from the launcher.
@@ -106,6 +133,25 @@ pub enum ToAgent {
     },
     /// Grants a lease: the answer to [`FromAgent::Ready`] and to [`FromAgent::AskLease`]. FENCE-2
     Lease,
+    /// Start a service. Answered with [`FromAgent::ServiceEnded`] when it has ended, or cannot be
+    /// started.
+    StartService {
+        /// Number of the service in the job.
+        number: u32,
+        /// The folder of a logger at its first start in this run; `true`: it is new. EL-3
+        folder: Option<(PathBuf, bool)>,
+        /// Arguments of `refrain`.
+        arguments: Vec<OsString>,
+        /// The secret for its standard input.
+        secret: String,
+    },
+    /// A signal for a service.
+    SignalService {
+        /// Number of the service.
+        number: u32,
+        /// Signal number.
+        signal: i32,
+    },
     /// The job is over.
     End,
     /// The next bytes of a rank's standard input, when it has read all earlier ones; none: its
@@ -144,6 +190,8 @@ pub enum FromAgent {
         boot: u128,
         /// Why addresses differ in each life although they were to be the same; for people.
         differing_addresses: Option<String>,
+        /// Of a host of services.
+        services: Option<ServicesReady>,
     },
     /// The host cannot be prepared.
     Refused {
@@ -212,6 +260,17 @@ pub enum FromAgent {
         /// Number of bytes that it has not read.
         bytes: usize,
     },
+    /// A service has ended.
+    ServiceEnded {
+        /// Number of the service in the job.
+        number: u32,
+        /// How it ended.
+        end: End,
+        /// Why it could not be started, for people.
+        reason: Option<String>,
+    },
+    /// The agent has got SIGUSR1, as `sbatch --signal` sends it to all processes of a step.
+    Signalled,
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod reports;
 pub mod slurm;
 
 use super::link::Link;
+use super::loggers::remote::ServiceHost;
 use super::output::Output;
 use super::process::RankProcess;
 use agent_process::AgentProcess;
@@ -36,7 +37,7 @@ use far::{AgentHandle, FarProcess};
 use gathering::Placed;
 use lease::Grant;
 use listing::HostsSpec;
-use message::{Setup, ToAgent};
+use message::{ServicesReady, Setup, ToAgent};
 use moving::Move;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
@@ -62,6 +63,10 @@ struct Host {
     config: JobConfig,
     /// The launcher's address, as the agent's host reaches it.
     launcher: IpAddr,
+    /// The agent's address, as this host reaches it.
+    address: IpAddr,
+    /// Of a host of services.
+    services: Option<ServicesReady>,
     /// Boot id of the host's kernel.
     boot: u128,
     /// The lease of the agent; `None`: the job has none.
@@ -115,10 +120,8 @@ impl Hosts {
 
     /// The fabric that all hosts have chosen.
     pub(super) fn fabric(&self) -> Result<String, JobError> {
-        let mut found = self
-            .hosts
-            .iter()
-            .map(|host| (&host.name, &host.config.fabric));
+        let with_ranks = self.hosts.iter().filter(|host| host.services.is_none());
+        let mut found = with_ranks.map(|host| (&host.name, &host.config.fabric));
         let (first, fabric) = found
             .next()
             .ok_or_else(|| JobError::Config("no host".into()))?;
@@ -128,6 +131,22 @@ impl Hosts {
                 "--fabric: {first} chooses {fabric}, {name} {other}: name the provider with --fabric ofi:PROVIDER"
             ))),
         }
+    }
+
+    /// The hosts of services.
+    pub(super) fn services(&self) -> Vec<ServiceHost> {
+        let hosts = self.hosts.iter().enumerate();
+        let of_services = hosts.filter_map(|(index, host)| {
+            Some(ServiceHost {
+                host: index,
+                name: host.name.clone(),
+                agent: host.agent.clone(),
+                address: host.address,
+                launcher: host.launcher,
+                ready: host.services.clone()?,
+            })
+        });
+        of_services.collect()
     }
 
     /// The settings of a rank's host, and the launcher's address as that host reaches it.
@@ -191,7 +210,8 @@ impl Drop for Hosts {
         let _ = self.flush_until(give_up_at);
         for (number, host) in self.hosts.iter_mut().enumerate() {
             // A host that was lost, and whose ranks have moved, is not waited for.
-            let give_up_at = match self.of_rank.contains(&number) {
+            let is_needed = self.of_rank.contains(&number) || host.services.is_some();
+            let give_up_at = match is_needed && host.wire.is_some() {
                 true => give_up_at,
                 false => Instant::now(),
             };

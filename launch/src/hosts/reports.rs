@@ -11,6 +11,7 @@ use crate::serve::sink_of;
 use crate::start::Placement;
 use crate::verdict::End;
 use signal_hook::consts::SIGKILL;
+use signal_hook::consts::SIGUSR1;
 use std::time::Instant;
 
 impl Hosts {
@@ -149,6 +150,16 @@ impl Job {
                     });
                 }
             }
+            FromAgent::ServiceEnded {
+                number,
+                end,
+                reason,
+            } => self.service_ended(number, end, reason.as_deref()),
+            FromAgent::Signalled if self.job_dir.is_some() => {
+                self.begin_whole_checkpoint(SIGUSR1, false);
+            }
+            // Signals for ranks come to the launcher.
+            FromAgent::Signalled => {}
             FromAgent::InputLeft { life, bytes } => {
                 if self.living(life).is_some() {
                     let line = self.standard_input.was_read_far(bytes);
@@ -206,6 +217,9 @@ impl Job {
         let (name, ranks) = (host.name.clone(), host.placed.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
         let lost = format!("host {name}: the connection to the agent is lost: {why}");
+        if host.services.is_some() {
+            return self.lose_services(number, &lost);
+        }
         let list = list.join(", ");
         let is_over = |rank: &u32| {
             let rank = *rank as usize;
@@ -236,6 +250,42 @@ impl Job {
             ),
         );
         self.mark_ranks_ended(number);
+    }
+
+    /// A host of services is lost. It starts on no other one: its files are lost, or clients do not
+    /// know another address.
+    fn lose_services(&mut self, number: usize, lost: &str) {
+        if !self.is_running() {
+            return;
+        }
+        let servers = self.checkpoint_servers.lose_host(number);
+        match servers.and_then(|()| self.loggers.lose_host(number)) {
+            Ok(lines) => {
+                for line in lines {
+                    self.say(Some(format!("{lost}: {line}")));
+                }
+            }
+            Err(why) => self.fail(HOST_LOST, format!("{lost}: {why}")),
+        }
+    }
+
+    /// A service on another host has ended.
+    fn service_ended(&mut self, number: u32, end: End, reason: Option<&str>) {
+        if !self.is_running() {
+            return;
+        }
+        let of_server = self.checkpoint_servers.ended(number, end, reason);
+        let judged = match of_server {
+            Some(judged) => judged.map(Some),
+            None => {
+                let of_logger = self.loggers.ended_there(number as usize, end, reason);
+                of_logger.unwrap_or(Ok(None))
+            }
+        };
+        match judged {
+            Ok(line) => self.say(line),
+            Err(failure) => self.fail(1, failure),
+        }
     }
 
     /// Takes the output that agents have sent, as far as the sinks have room, and acknowledges it.

@@ -202,3 +202,17 @@ fn hosts_are_told_when_all_are_known() {
     values.forget(2, &[], false);
     assert_eq!(values.host(2, b"c".to_vec()), Ok(vec![2]), "1 stays");
 }
+
+/// In a later run of a job ranks go on behind different numbers of fences.
+// JOB-3
+#[test]
+fn a_fence_that_a_checkpoint_lies_behind_is_passed_by_all() {
+    let mut values = KeyValues::new(3);
+    assert_eq!(values.have_passed(0), []);
+    assert_eq!(values.fence(0, 0, false, |_| true), Ok(Fencing::Waits));
+    assert_eq!(values.have_passed(2), [(0, 0)]);
+    assert_eq!(values.fence(0, 1, false, |_| true), Ok(Fencing::HasPassed));
+    assert_eq!(values.fence(1, 2, false, |_| true), Ok(Fencing::Waits));
+    assert_eq!(values.have_passed(1), []);
+    assert!(values.fence(2, 3, false, |_| true).is_err());
+}

@@ -18,8 +18,8 @@ pub struct Logger<'a> {
     pub folder: &'a Path,
     /// Folder of its rings; `None`: the rings are with the files.
     pub rings: Option<&'a Path>,
-    /// Address at which it listens for ranks of this host.
-    pub address: &'a str,
+    /// Address at which it listens for ranks of this host. `None`: ranks are on other hosts.
+    pub address: Option<&'a str>,
     /// Address at which it listens for ranks of other hosts.
     pub port: Option<SocketAddr>,
     /// Addresses of the other replicas of its shard.
@@ -38,7 +38,9 @@ impl Logger<'_> {
             "--continue".into(),
         ];
         let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
-        option("--listen", self.address.into());
+        if let Some(address) = self.address {
+            option("--listen", address.into());
+        }
         option("--logger", self.id.to_string().into());
         option("--level", level.map_or("placed", |(name, _)| name).into());
         if let Some(rings) = self.rings {
@@ -116,7 +118,7 @@ mod tests {
             id: 3,
             folder: Path::new("/f/3"),
             rings: Some(Path::new("/dev/shm/r/3")),
-            address: "unix:/f/3.sock",
+            address: Some("unix:/f/3.sock"),
             port: Some((Ipv6Addr::UNSPECIFIED, 77).into()),
             peers: vec!["unix:/f/2.sock"],
         };

@@ -7,11 +7,20 @@ use refrain_job::JobError;
 use refrain_job::choice::events::{CommitPathChoice, commit_path};
 use refrain_job::choice::verbs;
 use refrain_job::config::JobConfig;
+use rustix::fs::FlockOperation;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A file system in memory that every Linux has. Verbs devices can write into no other: the kernel
 /// does not pin pages of files on a disk for them.
 const MEMORY: &str = "/dev/shm";
+
+/// Longest wait for a logger of an earlier run.
+const EARLIER_MAX: Duration = Duration::from_secs(10);
+/// Time between two looks for its end.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The folder of the loggers' files: that of `--event-dir`, which is kept, or a temporary one.
 pub fn of_files(asked: Option<&Path>, job: u64) -> Result<JobFolder, JobError> {
@@ -46,6 +55,25 @@ pub fn of_rings(
     JobFolder::temporary(&parent, job, leftovers::RINGS_SUFFIX, names).map(Some)
 }
 
+/// Waits for the end of a logger of an earlier run of the job: it is killed with its launcher, a moment
+/// later. A folder that stays locked is reported by the new logger.
+pub fn await_earlier_logger(folder: &Path) -> Result<(), JobError> {
+    let give_up_at = Instant::now() + EARLIER_MAX;
+    loop {
+        let lock = File::open(folder.join(leftovers::LOCK)).map_err(|error| {
+            JobError::Config(format!(
+                "{}: the files of an event logger of the job's earlier run are missing: {error}",
+                folder.display()
+            ))
+        })?;
+        let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        if locked.is_ok() || Instant::now() >= give_up_at {
+            return Ok(());
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
 /// Parent of the folder of rings. `None`: the rings are with the files.
 fn parent_of_rings(asked: Option<&Path>, config: &JobConfig) -> Result<Option<PathBuf>, JobError> {
     if let Some(path) = asked {
@@ -60,7 +88,7 @@ fn parent_of_rings(asked: Option<&Path>, config: &JobConfig) -> Result<Option<Pa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs;
 
     #[test]
     fn rings_are_in_memory_for_verbs_and_where_the_user_wants() {

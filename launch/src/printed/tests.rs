@@ -175,3 +175,43 @@ proptest! {
         prop_assert!(!printed.take_difference());
     }
 }
+
+/// A later run of the job.
+fn go_on(printed: &Printed, handed_on: Position) -> Printed {
+    let mut later = stream();
+    later.go_on(Some(printed.to_save(handed_on)));
+    later
+}
+
+// JOB-5
+#[test]
+fn a_later_run_goes_on_behind_what_was_passed_on() {
+    let mut printed = stream();
+    print(&mut printed, b"a\nb ");
+    printed.mark(1);
+    print(&mut printed, b"is half\nc");
+    let mut later = go_on(&printed, printed.handed_out());
+    begin(&mut later, 1);
+    assert_eq!(print(&mut later, b"is half\nc and d\n"), b"c and d\n");
+    assert!(!later.take_difference());
+    // Killed: only what was stored at the mark is known, and the rest comes again.
+    let mut printed = stream();
+    print(&mut printed, b"a\nb ");
+    printed.mark(1);
+    let saved = printed.to_save(printed.handed_out());
+    print(&mut printed, b"is half\n");
+    let mut later = stream();
+    later.go_on(Some(saved));
+    begin(&mut later, 1);
+    assert_eq!(print(&mut later, b"is half\n"), b"b is half\n");
+}
+
+/// The file is lost: output comes again, from the checkpoint on.
+#[test]
+fn a_later_run_without_marks_prints_what_it_prints() {
+    let mut later = stream();
+    later.go_on(None);
+    assert_eq!(print(&mut later, b"welcome\n"), b"");
+    assert_eq!(begin(&mut later, 7), b"");
+    assert_eq!(print(&mut later, b"a\n"), b"a\n");
+}

@@ -16,6 +16,24 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 /// Command lines of processes with this variable. Shared memory has no name: it exists as long as
 /// these processes.
 pub fn processes(mark: &Path) -> Vec<String> {
+    let all = marked(mark).into_iter();
+    all.map(|(_, line)| line).collect()
+}
+
+/// The ids of those whose command lines contain `program`.
+pub fn processes_of_program(mark: &Path, program: &str) -> Vec<u32> {
+    let all = marked(mark).into_iter();
+    // The launcher has the program's name in its own command line, behind options.
+    let is_it = |line: &str| {
+        line.split(' ')
+            .next()
+            .is_some_and(|it| it.contains(program))
+    };
+    let of = all.filter(|(_, line)| is_it(line));
+    of.map(|(process, _)| process).collect()
+}
+
+fn marked(mark: &Path) -> Vec<(u32, String)> {
     let own = format!("{MARK}={}", mark.display());
     let all = std::fs::read_dir("/proc").expect("it is there").flatten();
     all.filter_map(|process| {
@@ -24,7 +42,8 @@ pub fn processes(mark: &Path) -> Vec<String> {
         let carries = |variable: &[u8]| variable == own.as_bytes();
         let is_of_batch = environment.split(|byte| *byte == 0).any(carries);
         let line = std::fs::read(process.path().join("cmdline")).ok()?;
-        is_of_batch.then(|| String::from_utf8_lossy(&line).replace('\0', " "))
+        let id = process.file_name().to_str()?.parse().ok()?;
+        is_of_batch.then(|| (id, String::from_utf8_lossy(&line).replace('\0', " ")))
     })
     .collect()
 }

@@ -13,7 +13,7 @@ mod checkpoints;
 mod clocks;
 mod collectives;
 mod contradictions;
-mod leftovers;
+pub mod leftovers;
 mod libfabric;
 mod loggers;
 mod logs;
@@ -24,3 +24,5 @@ mod program;
 mod random;
 mod sets;
 mod several;
+
+pub use batch::seeds;

@@ -42,7 +42,13 @@ fn told(words: &[FromAgent]) -> Vec<String> {
 /// it cuts the output of the next life in the wrong place. REC-4
 #[test]
 fn output_is_passed_on_before_the_mark_that_follows_it() {
-    let marks = [ToLauncher::Mark(4), ToLauncher::Beginning(4)];
+    let marks = [
+        ToLauncher::Mark(4),
+        ToLauncher::Beginning {
+            checkpoint: 4,
+            fences: 0,
+        },
+    ];
     for mark in marks {
         let (mut rank, mut of_rank) = printer();
         let mut frame = BytesMut::new();

@@ -19,6 +19,7 @@ use super::checkpoint_requests::CheckpointRequests;
 use crate::Error;
 use core::time::Duration;
 use refrain_checkpoint::Store;
+use refrain_job::control::message::ToLauncher;
 pub(super) use rounds::Rounds;
 
 /// A checkpoint that is stable.
@@ -100,10 +101,16 @@ impl World {
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
     pub fn checkpoint_requested(&mut self) -> Result<bool, Error> {
-        if self.checkpoints.store.is_none() || self.engine.is_replaying() {
+        if self.checkpoints.store.is_none() {
             return Ok(false);
         }
-        self.checkpoints.heeds_requests = true;
+        if !self.checkpoints.heeds_requests {
+            self.checkpoints.heeds_requests = true;
+            self.tell(|control| control.report(&ToLauncher::HeedsRequests))?;
+        }
+        if self.engine.is_replaying() {
+            return Ok(false);
+        }
         self.look_for_news_at_times()?;
         self.wait_for_room()?;
         Ok(core::mem::take(&mut self.checkpoints.is_wanted))

@@ -1,0 +1,144 @@
+//! A host of services: its agent starts event loggers and checkpoint servers as its children, and no
+//! ranks.
+
+use crate::hosts::message::{FromAgent, ServicesReady, ServicesSetup};
+use crate::job_folder::JobFolder;
+use crate::leftovers;
+use crate::loggers::command::free_ports;
+use crate::loggers::folders;
+use crate::program;
+use crate::service_process::ServiceProcess;
+use crate::verdict::End;
+use refrain_eventlog::logbook::Logbook;
+use refrain_job::JobError;
+use refrain_job::choice::verbs;
+use refrain_job::config::JobConfig;
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Time for services to store all that they have at the end of the job.
+const STORE_MAX: Duration = Duration::from_secs(4);
+
+/// The services of this host. Dropping it ends them in order, and then removes their folders.
+#[derive(Debug)]
+pub(super) struct Services {
+    program: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+    processes: Vec<(u32, ServiceProcess)>,
+    ready: ServicesReady,
+    _folders: Vec<JobFolder>,
+}
+
+impl Services {
+    /// Makes the folders, and chooses ports.
+    ///
+    /// # Errors
+    /// A folder cannot be made.
+    pub(super) fn prepare(
+        asked: &ServicesSetup,
+        config: &mut JobConfig,
+        (job, ranks): (u64, u32),
+    ) -> Result<Self, JobError> {
+        let events = folders::of_files(asked.events.as_deref(), job)?;
+        let rings = folders::of_rings(asked.rings.as_deref(), config, job)?;
+        let (parent, suffix) = (std::env::temp_dir(), leftovers::CHECKPOINTS_SUFFIX);
+        let names = ("checkpoints", "--checkpoint-dir");
+        let checkpoints = JobFolder::temporary(&parent, job, suffix, names)?;
+        let ports = free_ports(1, asked.ports)?;
+        let ready = ServicesReady {
+            ports: ports.into_iter().flatten().collect(),
+            events: events.path.clone(),
+            rings: rings.as_ref().map(|it| it.path.clone()),
+            // The folder itself has a lock of its own.
+            checkpoints: checkpoints.path.join("server"),
+        };
+        let folders = [Some(events), rings, Some(checkpoints)];
+        Ok(Self {
+            program: program::refrain("services of the job")?,
+            environment: verbs::environment(config, ranks).into_iter().collect(),
+            processes: Vec::new(),
+            ready,
+            _folders: folders.into_iter().flatten().collect(),
+        })
+    }
+
+    /// What the launcher has to know.
+    pub(super) fn ready(&self) -> ServicesReady {
+        self.ready.clone()
+    }
+
+    /// Starts a service; with the folder of a logger, and whether that is new. EL-3
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub(super) fn start(
+        &mut self,
+        number: u32,
+        folder: Option<(PathBuf, bool)>,
+        arguments: &[OsString],
+        secret: &str,
+    ) -> Result<(), String> {
+        match folder {
+            Some((folder, true)) => Logbook::begin(&folder).map_err(|error| error.to_string())?,
+            Some((folder, false)) => {
+                folders::await_earlier_logger(&folder).map_err(|error| error.to_string())?;
+            }
+            None => {}
+        }
+        let secret = format!("{secret}\n");
+        let started =
+            ServiceProcess::start(&self.program, arguments, &self.environment, Some(&secret));
+        let mut process = started.map_err(|error| format!("cannot be started: {error}"))?;
+        process.close_stdin();
+        self.processes.retain(|(other, _)| *other != number);
+        self.processes.push((number, process));
+        Ok(())
+    }
+
+    /// Sends a signal to a service, if it runs.
+    pub(super) fn signal(&self, number: u32, signal: Signal) {
+        let of = self.processes.iter().find(|(other, _)| *other == number);
+        if let Some((_, process)) = of {
+            process.signal(signal);
+        }
+    }
+
+    /// Readable when a service has ended.
+    pub(super) fn ends(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.processes.iter().map(|(_, it)| it.end_descriptor())
+    }
+
+    /// The services that have ended since the last call.
+    pub(super) fn take_ended(&mut self) -> Vec<FromAgent> {
+        let mut ended = Vec::new();
+        self.processes.retain_mut(|(number, process)| {
+            let Some(status) = process.status() else {
+                return true;
+            };
+            ended.push(FromAgent::ServiceEnded {
+                number: *number,
+                end: End::from(status),
+                reason: None,
+            });
+            false
+        });
+        ended
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        for (_, process) in &self.processes {
+            process.signal(Signal::TERM);
+            // A stopped process handles SIGTERM only after SIGCONT.
+            process.signal(Signal::CONT);
+        }
+        let give_up_at = Instant::now() + STORE_MAX;
+        for (_, process) in &mut self.processes {
+            process.end(give_up_at);
+        }
+    }
+}

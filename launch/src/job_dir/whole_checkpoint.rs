@@ -1,0 +1,294 @@
+//! Checkpoints of all ranks at a signal, and the end of the run: a later run of the job goes on from
+//! them. The checkpoints are those that single ranks take, each at its own time; together with the
+//! events and the logs in them any of them fit together. JOB-3
+//!
+//! Until the run ends nothing is different from any other run: a kill at any moment leaves a folder from
+//! which the next run goes on. JOB-4
+
+use super::SavedStream;
+use crate::Job;
+use crate::ending::Phase;
+use crate::key_values::Waiting;
+use crate::outcome::{DIFFERED, Outcome, STOPPED};
+use crate::verdict::{self, Membership};
+use refrain_job::stderr::report;
+use signal_hook::consts::{SIGTERM, SIGUSR1};
+use std::time::Instant;
+
+/// The ranks that a whole checkpoint has asked.
+#[derive(Debug)]
+pub struct WholeCheckpoint {
+    /// Number of the launcher's own signals.
+    signals: u32,
+    /// By rank: it has a stable checkpoint since then.
+    is_stable: Vec<bool>,
+}
+
+/// Whether the signal asks for a whole checkpoint of a job that has a folder. SIGTERM does, since it is
+/// the only warning before a preemption, or a time limit without `--signal`.
+pub fn is_asked_by(signal: i32) -> bool {
+    matches!(signal, SIGUSR1 | SIGTERM)
+}
+
+impl Job {
+    /// A signal asks for a whole checkpoint; `is_own`: it came to the launcher itself, and not to an
+    /// agent. The second one ends the run at once.
+    pub(crate) fn begin_whole_checkpoint(&mut self, signal: i32, is_own: bool) {
+        let name = verdict::signal_name(signal);
+        if !self.is_running() {
+            if signal == SIGTERM {
+                self.end_by_signal(signal);
+            }
+            return;
+        }
+        if let Some(under_way) = &mut self.whole_checkpoint {
+            under_way.signals += u32::from(is_own);
+            if under_way.signals > 1 {
+                self.stop_at_checkpoints();
+            }
+            return;
+        }
+        let is_lost = self.job_dir.as_ref().is_none_or(super::JobDir::is_lost);
+        if is_lost && signal == SIGTERM {
+            return self.end_by_signal(signal);
+        }
+        if is_lost || self.past_last_fence {
+            let why = match is_lost {
+                true => "the job cannot go on later, since a log was full",
+                false => "all ranks are at their end",
+            };
+            return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
+        }
+        if self.unprotected_since.is_some() {
+            // A checkpoint from now on would lack messages; earlier ones do not. JOB-6
+            return self.stop_at_checkpoints();
+        }
+        self.say(Some(format!(
+            "{name}: the job stops when all ranks have a checkpoint; a second signal stops it now"
+        )));
+        let ranks = self.ranks.len();
+        self.whole_checkpoint = Some(WholeCheckpoint {
+            signals: u32::from(is_own),
+            is_stable: vec![false; ranks],
+        });
+        for rank in 0..ranks {
+            self.schedule.scheduler.request(rank);
+        }
+    }
+
+    /// A rank has a stable checkpoint.
+    pub(crate) fn note_stable(&mut self, rank: usize) {
+        if let Some(under_way) = &mut self.whole_checkpoint {
+            under_way.is_stable[rank] = true;
+        }
+    }
+
+    /// Stops the run when no rank is left whose checkpoint is worth the wait.
+    pub(crate) fn step_whole_checkpoint(&mut self) {
+        let Some(under_way) = &self.whole_checkpoint else {
+            return;
+        };
+        if self.past_last_fence {
+            // The job ends well at any moment.
+            self.whole_checkpoint = None;
+            return;
+        }
+        let is_settled = |rank: usize| {
+            let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
+            let has_gone = process.end.is_some() && !lives.is_awaited();
+            let takes_none = lives.checkpoint.is_none() && !lives.heeds_requests;
+            let waits_at_the_end =
+                self.key_values.waiting(rank) == Some(&Waiting::Fence { last: true });
+            under_way.is_stable[rank]
+                || has_gone
+                || waits_at_the_end
+                || process.membership != Membership::Member && !lives.is_awaited()
+                || takes_none
+        };
+        if (0..self.ranks.len()).all(is_settled) {
+            self.stop_at_checkpoints();
+        }
+    }
+
+    /// Ends all ranks; a later run goes on. JOB-4
+    pub(crate) fn stop_at_checkpoints(&mut self) {
+        let Some(dir) = &self.job_dir else { return };
+        let dir = dir.path().display();
+        let ranks = self.ranks.len();
+        let with = self.lives.iter().filter(|it| it.checkpoint.is_some());
+        let failure = match with.count() {
+            0 => format!(
+                "the job has stopped without checkpoints: started again with --job-dir {dir}, it repeats its work from the beginning, with the recorded events, which takes about as long as until now"
+            ),
+            with if with == ranks => format!(
+                "the job has stopped at checkpoints of all {ranks} ranks: start it again with --job-dir {dir} to go on"
+            ),
+            with => format!(
+                "the job has stopped at checkpoints of {with} of {ranks} ranks: start it again with --job-dir {dir} to go on; the other ranks repeat their work from the beginning"
+            ),
+        };
+        self.lives.iter_mut().for_each(|lives| lives.pending = None);
+        self.whole_checkpoint = None;
+        self.has_stopped = true;
+        self.phase = Phase::Ending {
+            kill_at: Some(Instant::now()),
+            outcome: Outcome::new(STOPPED, Some(failure)),
+            aborted_by: None,
+        };
+    }
+
+    /// What a later run has to know of the output of each rank. JOB-5
+    pub(crate) fn output_to_save(&self) -> Vec<Vec<SavedStream>> {
+        let streams = |process: &crate::RankProcess| {
+            let outputs = process.outputs.iter();
+            outputs.map(crate::output::Output::to_save).collect()
+        };
+        self.ranks.iter().map(streams).collect()
+    }
+
+    /// The run is over, and its output is written: says so in the job's folder. JOB-5, JOB-7
+    pub(crate) fn settle_job_dir(&mut self, outcome: &Outcome) {
+        let Some(dir) = &mut self.job_dir else { return };
+        if matches!(outcome.status, 0 | DIFFERED) {
+            if let Err(error) = dir.end() {
+                report(error);
+            }
+            return;
+        }
+        if !self.out.is_empty() || !self.err.is_empty() {
+            // Some output has no reader: it comes again.
+            return;
+        }
+        let saved = std::mem::take(&mut self.ended_output);
+        for (rank, streams) in saved.into_iter().enumerate() {
+            if let Err(error) = dir.save_output(rank, streams) {
+                let path = dir.path().display();
+                report(format_args!(
+                    "--job-dir {path}: the position of the output of rank {rank} cannot be written: {error}: output comes again"
+                ));
+            }
+        }
+        if outcome.status != STOPPED && !dir.is_lost() {
+            report(format_args!(
+                "started again with --job-dir {}, the job goes on from its newest checkpoints",
+                dir.path().display()
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job_dir::JobDir;
+    use crate::{JobSpec, Program};
+
+    fn job_of(folder: &std::path::Path) -> JobSpec {
+        let mut spec = JobSpec {
+            programs: vec![Program {
+                path: "sleep".into(),
+                arguments: vec!["1000".into()],
+                ranks: 3,
+                ..Program::default()
+            }],
+            job_dir: Some(folder.to_owned()),
+            ..JobSpec::default()
+        };
+        spec.config.protocol = "pessimist".into();
+        spec.config.recovery.max_restarts = 1;
+        spec
+    }
+
+    /// A job of three ranks whose programs take checkpoints.
+    fn job(folder: &std::path::Path) -> Job {
+        let mut spec = job_of(folder);
+        let mut dir = JobDir::open(&mut spec, 7).unwrap();
+        dir.as_mut().unwrap().begin_run(&spec.config).unwrap();
+        let mut job = Job::start(JobSpec {
+            programs: spec.programs,
+            ..JobSpec::default()
+        })
+        .unwrap();
+        job.job_dir = dir;
+        for (process, lives) in job.ranks.iter_mut().zip(&mut job.lives) {
+            process.membership = Membership::Member;
+            lives.heeds_requests = true;
+        }
+        job
+    }
+
+    // JOB-4
+    #[test]
+    fn a_run_stops_when_no_checkpoint_is_missing_that_could_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        job.note_stable(0);
+        // It has nothing to save any more, and waits for the others.
+        let waits = job.key_values.fence(1, 0, true, |_| true);
+        assert_eq!(waits, Ok(crate::key_values::Fencing::Waits));
+        job.step_whole_checkpoint();
+        assert!(job.is_running(), "rank 2 will take one");
+        // An agent has got the same signal.
+        job.begin_whole_checkpoint(SIGUSR1, false);
+        assert!(job.is_running());
+        job.lives[2].heeds_requests = false;
+        job.step_whole_checkpoint();
+        let outcome = job.wait().unwrap();
+        assert_eq!(outcome.status, STOPPED);
+        let failure = outcome.failure.unwrap();
+        assert!(failure.contains("without checkpoints"), "{failure}");
+    }
+
+    // JOB-6
+    #[test]
+    fn a_job_whose_log_was_full_stops_without_new_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.unprotected_since = Some(1);
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        assert_eq!(job.wait().unwrap().status, STOPPED);
+        let mut again = job_of(folder.path());
+        let dir = JobDir::open(&mut again, 8).unwrap().unwrap();
+        assert!(dir.goes_on());
+    }
+
+    /// The answer to a mark is not for the next life.
+    #[test]
+    fn a_mark_of_a_dead_life_is_not_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.config.recovery.max_restarts = 1;
+        job.marked = vec![(0, 3), (1, 3)];
+        job.start_again(1, crate::verdict::End::Killed(signal_hook::consts::SIGKILL));
+        assert!(job.is_running());
+        assert_eq!(job.marked, [(0, 3)]);
+    }
+
+    // JOB-6
+    #[test]
+    fn a_job_that_cannot_go_on_later_does_not_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.job_dir
+            .as_mut()
+            .unwrap()
+            .lose("a log was full")
+            .unwrap();
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        assert!(job.is_running() && job.whole_checkpoint.is_none());
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert_eq!(job.wait().unwrap().status, 143);
+    }
+
+    /// All ranks have passed the last fence: the job is about to end well.
+    #[test]
+    fn a_job_at_its_end_does_not_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        job.past_last_fence = true;
+        job.step_whole_checkpoint();
+        assert!(job.is_running() && job.whole_checkpoint.is_none());
+    }
+}
