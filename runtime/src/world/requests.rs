@@ -28,6 +28,7 @@ impl World {
     pub fn start_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
         self.check(to.rank, to.context)?;
         let handle = calls::post_send(&mut self.engine, data, to)?;
+        self.meet_peers()?;
         Ok(self.add_request(Entry::once(handle)))
     }
 
@@ -41,6 +42,7 @@ impl World {
         self.check(to.rank, to.context)?;
         if let Started::Pending(id) = self.engine.start_send(data, to)? {
             self.engine.detach(id);
+            self.meet_peers()?;
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(100);
 /// Tests without a result between two checks of waiting sends.
 pub(super) const TESTS_PER_LOOK: u32 = 1024;
+/// Tests without a result between two looks at the clock, for news of the launcher.
+const TESTS_PER_CLOCK: u32 = 4;
 /// Tests without a result between two pauses.
 const TESTS_PER_PAUSE: u32 = 16;
 /// Polls between two reads of the clock.
@@ -135,6 +137,10 @@ impl World {
     fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
         calls::found_nothing(&mut self.engine, clock);
         self.tests_until_look -= 1;
+        if self.tests_until_look.is_multiple_of(TESTS_PER_CLOCK) {
+            // A program may compute for long between two tests: a new peer waits for this rank.
+            self.look_for_news_at_times()?;
+        }
         if self.tests_until_look.is_multiple_of(TESTS_PER_PAUSE) {
             // The program may wait by testing.
             self.pause();
@@ -246,7 +252,9 @@ impl LogWatch {
         };
         let now = Instant::now();
         let looked = self.looked.replace(now).unwrap_or(now);
-        self.stalled += (now - looked).min(UNSEEN_MAX);
+        // A rank that sleeps looks at each end of its sleep.
+        let unseen_max = UNSEEN_MAX.max(world.patience.sleep_max);
+        self.stalled += (now - looked).min(unseen_max);
         let patience = &world.patience;
         let wait = match world.engine.was_freed_by_checkpoints() {
             true => patience.log_full_wait,

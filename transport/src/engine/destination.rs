@@ -34,6 +34,8 @@ pub(super) struct Destination {
     pub limits: Limits,
     /// Whether the peer is in the set of this rank. SET-1
     pub is_member: bool,
+    /// Whether its messages are kept until the lane is live, though the rank keeps no others. LOG-7
+    pub keeps_until_live: bool,
     pub lane: Lane,
     /// Position in the log before which a live lane never reads.
     pub lane_begins: Position,
@@ -127,6 +129,7 @@ impl Begin for NewDestination {
             log: ChannelLog::new(self.rank, self.incarnation, to, self.window_bytes),
             limits: self.limits[self.sides.side_of(to)].clone(),
             is_member: false,
+            keeps_until_live: false,
             lane: match self.meets_later {
                 // A rank's log to itself has no reader.
                 _ if to == self.rank => Lane::Down,
@@ -364,9 +367,11 @@ impl Destination {
     }
 
     /// Whether the log keeps its payload now. That to a member of the set does while the member
-    /// catches up with what a checkpoint has put into the log. SET-3
+    /// catches up with what a checkpoint has put into the log. SET-3 That to a peer which is met when
+    /// the rank has stopped keeping messages does until the peer is connected. LOG-7
     pub fn keeps_payload(&self) -> bool {
-        self.limits.keeps_payload || self.is_member && !self.lane.is_live()
+        self.limits.keeps_payload
+            || (self.is_member || self.keeps_until_live) && !self.lane.is_live()
     }
 
     /// Everything before this position is posted, so its records are published.

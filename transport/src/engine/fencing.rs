@@ -1,5 +1,6 @@
 //! Peers that die and come back: fencing a life, connecting the next. FENCE-1, REC-3
 
+use super::lane::Lane;
 use super::{Engine, EngineError};
 use crate::fabric::Address;
 use crate::protocol::Protocol;
@@ -102,7 +103,12 @@ impl<P: Protocol> Engine<P> {
         }
         let is_later = incarnation.max(self.options.incarnation) > Incarnation(0);
         if is_later && self.has_stopped_keeping {
-            return Err(EngineError::StoppedKeeping { peer });
+            let destination = &mut self.outbox.destinations[peer.index()];
+            // It misses nothing: no life of it has got anything. LOG-7
+            if !matches!(destination.lane, Lane::Unmet { .. }) {
+                return Err(EngineError::StoppedKeeping { peer });
+            }
+            destination.keeps_until_live = true;
         }
         if is_later && !self.protocol.keeps_payload() {
             return Err(EngineError::NothingKept {

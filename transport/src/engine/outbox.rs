@@ -57,8 +57,12 @@ pub(super) struct Means<'a> {
 
 impl Outbox {
     pub fn new(begin: NewDestination, size: u32) -> Self {
+        let own = begin.rank;
+        let mut destinations = PerRank::new(begin, size);
+        // The lane of a rank to itself is down, which a state that is not stored does not say.
+        destinations.stored(own);
         Self {
-            destinations: PerRank::new(begin, size),
+            destinations,
             backlog: Vec::new(),
             wanted_peers: Vec::new(),
             controls: VecDeque::new(),

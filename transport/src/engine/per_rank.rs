@@ -43,6 +43,11 @@ impl<B: Begin> PerRank<B> {
         self.states[rank.index()].as_deref()
     }
 
+    /// The state of a rank, stored from now on.
+    pub fn stored(&mut self, rank: Rank) -> &B::State {
+        self.index_mut(rank.index())
+    }
+
     /// The state with which a rank begins.
     pub fn fresh(&self, rank: Rank) -> B::State {
         self.begin.begin(rank)

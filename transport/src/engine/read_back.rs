@@ -80,7 +80,8 @@ impl<P: Protocol> Engine<P> {
             reader.reader.arrived(token, bytes);
         }
         let to = reader.reader.destination();
-        let destination = self.outbox.destination(to);
+        // Stored: only a stored log knows whose it is.
+        let destination = self.outbox.destinations.stored(to);
         let writer = Writer {
             log: &destination.log,
             arena: &self.arena,

@@ -481,6 +481,52 @@ fn a_protocol_that_keeps_nothing_says_so() {
     ));
 }
 
+/// A later life that keeps no messages any more meets a peer for the first time: nothing is missing,
+/// and what it sends until the peer is connected is kept.
+// LOG-7 REC-3
+#[test]
+fn a_peer_is_met_when_messages_are_no_longer_kept() {
+    for options in networks::all() {
+        let log = LogMeans {
+            bytes: 8 << 20,
+            has_disk: false,
+        };
+        let network = Network::new(options);
+        let life = |rank, incarnation| {
+            let life = Life::begin(&network, log, Rank(rank), Incarnation(incarnation));
+            let mut engine = life.engine.with_introductions(&[], &[]);
+            engine.limit_keeping();
+            Some(Life { engine, ..life })
+        };
+        let mut pair = Pair {
+            lives: [life(0, 1), life(1, 0)],
+            network: network.clone(),
+            log,
+            rooms: Vec::new(),
+        };
+        assert!(pair.engine(0).stop_keeping());
+        pair.send(0, to(1, 1), &[1; 10]);
+        assert_eq!(pair.engine(0).next_wanted_peer(), Some(Rank(1)));
+        let addresses = [0, 1].map(|rank| pair.lives[rank].as_ref().unwrap().address.clone());
+        let connected = (pair.engine(0)).connect(Rank(1), Incarnation(0), &addresses[1]);
+        connected.expect("no life of the peer has got anything");
+        // Sent before the peer says what it misses.
+        for message in 2..40 {
+            pair.send(0, to(1, 1), &[message; 100_000]);
+            pair.settle();
+        }
+        let connected = (pair.engine(1)).connect(Rank(0), Incarnation(1), &addresses[0]);
+        connected.expect("it lives");
+        pair.expect(1, from(0, 1), &[1; 10]);
+        for message in 2..40 {
+            pair.expect(1, from(0, 1), &[message; 100_000]);
+        }
+        pair.send(1, to(0, 2), &[7; 10]);
+        pair.expect(0, from(1, 2), &[7; 10]);
+        assert!(pair.engine(0).is_live(Rank(1)));
+    }
+}
+
 /// A log that a peer needs is kept; once messages are not kept any more, no later life of a peer
 /// can be connected.
 // LOG-7
