@@ -137,13 +137,10 @@ impl Job {
         };
     }
 
-    /// What a later run has to know of the output of each rank. JOB-5
-    pub(crate) fn output_to_save(&self) -> Vec<Vec<SavedStream>> {
-        let streams = |process: &crate::RankProcess| {
-            let outputs = process.outputs.iter();
-            outputs.map(crate::output::Output::to_save).collect()
-        };
-        self.ranks.iter().map(streams).collect()
+    /// What a later run has to know of the output of a rank. JOB-5
+    pub(crate) fn output_to_save(&self, rank: usize) -> Vec<SavedStream> {
+        let outputs = self.ranks[rank].outputs.iter();
+        outputs.map(crate::output::Output::to_save).collect()
     }
 
     /// The run is over, and its output is written: says so in the job's folder. JOB-5, JOB-7
@@ -290,5 +287,27 @@ mod tests {
         job.past_last_fence = true;
         job.step_whole_checkpoint();
         assert!(job.is_running() && job.whole_checkpoint.is_none());
+    }
+
+    /// Its next life begins with the checkpoint of an earlier run, whose marks it needs.
+    // JOB-5
+    #[test]
+    fn marks_of_a_life_that_has_not_begun_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        let at = serde_json::json!({"bytes": 4, "hash": 1});
+        let mark = serde_json::json!({"at": at, "cut": at, "partial": []});
+        let saved = serde_json::json!({"handed_on": at, "marks": [[7, mark]]});
+        for output in &mut job.ranks[1].outputs {
+            output.go_on(Some(serde_json::from_value(saved.clone()).unwrap()));
+        }
+        job.end_by_signal(signal_hook::consts::SIGINT);
+        assert_eq!(job.wait().unwrap().status, 130);
+        let dir = JobDir::open(&mut job_of(folder.path()), 8)
+            .unwrap()
+            .unwrap();
+        let stored = dir.saved_output(1);
+        let stored = serde_json::to_value(stored).unwrap();
+        assert_eq!(stored, serde_json::json!([saved, saved]));
     }
 }
