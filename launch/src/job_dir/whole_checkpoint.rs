@@ -152,7 +152,7 @@ impl Job {
             }
             return;
         }
-        if !self.out.is_empty() || !self.err.is_empty() {
+        if !self.out.is_written() || !self.err.is_written() {
             // Some output has no reader: it comes again.
             return;
         }
