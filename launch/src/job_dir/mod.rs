@@ -295,8 +295,11 @@ impl JobDir {
     /// # Errors
     /// The state cannot be written.
     pub fn end(&mut self) -> Result<(), JobError> {
-        self.state.stage = Stage::Ended;
-        self.save()
+        let mut ended = self.state.clone();
+        ended.stage = Stage::Ended;
+        self.replace(&ended)?;
+        self.state = ended;
+        Ok(())
     }
 
     /// The folder, for people.
@@ -304,9 +307,14 @@ impl JobDir {
         &self.path
     }
 
-    /// Replaces the state as a whole: a launcher that is killed leaves the old one or this one. JOB-4
     fn save(&self) -> Result<(), JobError> {
-        let text = serde_json::to_vec_pretty(&self.state).map_err(io::Error::other);
+        self.replace(&self.state)
+    }
+
+    /// Replaces the stored state as a whole: a launcher that is killed leaves the old one or this one.
+    /// JOB-4
+    fn replace(&self, state: &State) -> Result<(), JobError> {
+        let text = serde_json::to_vec_pretty(state).map_err(io::Error::other);
         let saved = text.and_then(|text| {
             let new = self.path.join(NEW_STATE);
             let mut options = OpenOptions::new();
