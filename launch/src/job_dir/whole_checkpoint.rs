@@ -143,17 +143,25 @@ impl Job {
         outputs.map(crate::output::Output::to_save).collect()
     }
 
-    /// The run is over, and its output is written: says so in the job's folder. JOB-5, JOB-7
-    pub(crate) fn settle_job_dir(&mut self, outcome: &Outcome) {
+    /// The run is over: says so in the job's folder if its output is written. If a good end has output
+    /// without a reader, that comes in a later run. JOB-5, JOB-7
+    pub(crate) fn settle_job_dir(&mut self, outcome: &mut Outcome) {
         let Some(dir) = &mut self.job_dir else { return };
-        if matches!(outcome.status, 0 | DIFFERED) {
-            if let Err(error) = dir.end() {
-                report(error);
+        let is_good = matches!(outcome.status, 0 | DIFFERED);
+        if !self.out.is_written() || !self.err.is_written() {
+            if is_good {
+                let failure = format!(
+                    "all ranks have ended, and the last of their output was not read: start the job again with --job-dir {} to get it",
+                    dir.path().display()
+                );
+                *outcome = Outcome::new(STOPPED, Some(failure));
             }
             return;
         }
-        if !self.out.is_written() || !self.err.is_written() {
-            // Some output has no reader: it comes again.
+        if is_good {
+            if let Err(error) = dir.end() {
+                report(error);
+            }
             return;
         }
         let saved = std::mem::take(&mut self.ended_output);
@@ -309,5 +317,21 @@ mod tests {
         let stored = dir.saved_output(1);
         let stored = serde_json::to_value(stored).unwrap();
         assert_eq!(stored, serde_json::json!([saved, saved]));
+    }
+
+    /// A signal has ended the wait for a reader of the output.
+    // JOB-7
+    #[test]
+    fn a_good_end_whose_output_is_not_written_is_no_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.out.buffer().extend(b"result\n");
+        let mut outcome = Outcome::new(0, None);
+        job.settle_job_dir(&mut outcome);
+        assert_eq!(outcome.status, STOPPED);
+        job.out.buffer().clear();
+        drop(job);
+        let dir = JobDir::open(&mut job_of(folder.path()), 8).unwrap();
+        assert!(dir.unwrap().goes_on());
     }
 }
