@@ -300,6 +300,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         checkpoint_servers,
         spilled,
         _checkpoints: checkpoints,
+        signalled_at: None,
         whole_checkpoint: None,
         has_stopped: false,
         marked: Vec::new(),

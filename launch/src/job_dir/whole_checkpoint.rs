@@ -13,13 +13,15 @@ use crate::outcome::{DIFFERED, Outcome, STOPPED};
 use crate::verdict::{self, Membership};
 use refrain_job::stderr::report;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Slurm, and others, send SIGTERM twice for one event: the launcher and its process group get it.
+/// Signals that follow the first one within this time do not count as a second one.
+const ONE_EVENT: Duration = Duration::from_secs(2);
 
 /// The ranks that a whole checkpoint has asked.
 #[derive(Debug)]
 pub struct WholeCheckpoint {
-    /// Number of the launcher's own signals.
-    signals: u32,
     /// By rank: it has a stable checkpoint since then.
     is_stable: Vec<bool>,
 }
@@ -32,43 +34,53 @@ pub fn is_asked_by(signal: i32) -> bool {
 
 impl Job {
     /// A signal asks for a whole checkpoint; `is_own`: it came to the launcher itself, and not to an
-    /// agent. The second one ends the run at once.
+    /// agent. The second one, [`ONE_EVENT`] after the first or later, ends the run at once.
     pub(crate) fn begin_whole_checkpoint(&mut self, signal: i32, is_own: bool) {
         let name = verdict::signal_name(signal);
+        let first = self.signalled_at.filter(|_| is_own);
+        if is_own {
+            self.signalled_at.get_or_insert_with(Instant::now);
+        }
+        let is_lost = self.job_dir.as_ref().is_none_or(super::JobDir::is_lost);
+        if is_lost && signal == SIGTERM && self.is_running() {
+            return self.end_by_signal(signal);
+        }
+        if first.is_some_and(|first| first.elapsed() < ONE_EVENT) {
+            return;
+        }
         if !self.is_running() {
             if signal == SIGTERM {
                 self.end_by_signal(signal);
             }
             return;
         }
-        if let Some(under_way) = &mut self.whole_checkpoint {
-            under_way.signals += u32::from(is_own);
-            if under_way.signals > 1 {
-                self.stop_at_checkpoints();
-            }
-            return;
-        }
-        let is_lost = self.job_dir.as_ref().is_none_or(super::JobDir::is_lost);
-        if is_lost && signal == SIGTERM {
+        if self.past_last_fence && first.is_some() && signal == SIGTERM {
+            // The program hangs after its end.
             return self.end_by_signal(signal);
         }
         if is_lost || self.past_last_fence {
             let why = match is_lost {
                 true => "the job cannot go on later, since a log was full",
-                false => "all ranks are at their end",
+                false => "all ranks are at their end; a second SIGTERM ends the job now",
             };
             return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
+        }
+        if self.whole_checkpoint.is_some() {
+            if first.is_some() {
+                self.stop_at_checkpoints();
+            }
+            return;
         }
         if self.unprotected_since.is_some() {
             // A checkpoint from now on would lack messages; earlier ones do not. JOB-6
             return self.stop_at_checkpoints();
         }
         self.say(Some(format!(
-            "{name}: the job stops when all ranks have a checkpoint; a second signal stops it now"
+            "{name}: the job stops when all ranks have a checkpoint; a second signal, {} s later or more, stops it at once"
+, ONE_EVENT.as_secs()
         )));
         let ranks = self.ranks.len();
         self.whole_checkpoint = Some(WholeCheckpoint {
-            signals: u32::from(is_own),
             is_stable: vec![false; ranks],
         });
         for rank in 0..ranks {
@@ -234,8 +246,9 @@ mod tests {
         assert_eq!(waits, Ok(crate::key_values::Fencing::Waits));
         job.step_whole_checkpoint();
         assert!(job.is_running(), "rank 2 will take one");
-        // An agent has got the same signal.
+        // An agent has got the same signal, and the launcher once more.
         job.begin_whole_checkpoint(SIGUSR1, false);
+        job.begin_whole_checkpoint(SIGTERM, true);
         assert!(job.is_running());
         job.lives[2].heeds_requests = false;
         job.step_whole_checkpoint();
@@ -333,5 +346,43 @@ mod tests {
         drop(job);
         let dir = JobDir::open(&mut job_of(folder.path()), 8).unwrap();
         assert!(dir.unwrap().goes_on());
+    }
+
+    /// The first signal was `ONE_EVENT` ago.
+    fn first_was_long_ago(job: &mut Job) {
+        let first = job.signalled_at.unwrap();
+        job.signalled_at = Some(first.checked_sub(ONE_EVENT).unwrap());
+    }
+
+    // JOB-4
+    #[test]
+    fn a_second_signal_counts_when_it_is_another_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        for _ in 0..3 {
+            job.begin_whole_checkpoint(SIGTERM, true);
+            assert!(job.is_running());
+        }
+        first_was_long_ago(&mut job);
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert!(!job.is_running());
+        assert_eq!(job.wait().unwrap().status, STOPPED);
+    }
+
+    /// Its ranks hang after the last fence.
+    #[test]
+    fn a_job_at_its_end_is_ended_by_the_second_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.begin_whole_checkpoint(SIGTERM, true);
+        job.past_last_fence = true;
+        job.step_whole_checkpoint();
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert!(job.is_running(), "it is the same event");
+        first_was_long_ago(&mut job);
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        assert!(job.is_running());
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert_eq!(job.wait().unwrap().status, 143);
     }
 }
