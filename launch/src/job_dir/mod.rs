@@ -225,6 +225,11 @@ impl JobDir {
         self.state.stage == Stage::Begun
     }
 
+    /// Whether the run that was begun continues an earlier one.
+    pub fn is_later_run(&self) -> bool {
+        self.state.run > 1
+    }
+
     /// Number of the job.
     pub fn job(&self) -> u64 {
         self.state.job

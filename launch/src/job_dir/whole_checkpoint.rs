@@ -125,17 +125,23 @@ impl Job {
     /// Ends all ranks; a later run goes on. JOB-4
     pub(crate) fn stop_at_checkpoints(&mut self) {
         let Some(dir) = &self.job_dir else { return };
-        let dir = dir.path().display();
+        let (is_later, dir) = (dir.is_later_run(), dir.path().display());
         let ranks = self.ranks.len();
         let with = self.lives.iter().filter(|it| it.checkpoint.is_some());
-        let failure = match with.count() {
-            0 => format!(
+        // They have not told from which checkpoint of an earlier run they go on.
+        let unknown = self.lives.iter();
+        let unknown = unknown.filter(|it| is_later && it.checkpoint.is_none() && !it.has_begun());
+        let failure = match (with.count(), unknown.count()) {
+            (_, unknown @ 1..) => format!(
+                "the job has stopped before {unknown} of {ranks} ranks had loaded their checkpoints: start it again with --job-dir {dir} to go on from those of its earlier runs, if there are any"
+            ),
+            (0, 0) => format!(
                 "the job has stopped without checkpoints: started again with --job-dir {dir}, it repeats its work from the beginning, with the recorded events, which takes about as long as until now"
             ),
-            with if with == ranks => format!(
+            (with, 0) if with == ranks => format!(
                 "the job has stopped at checkpoints of all {ranks} ranks: start it again with --job-dir {dir} to go on"
             ),
-            with => format!(
+            (with, 0) => format!(
                 "the job has stopped at checkpoints of {with} of {ranks} ranks: start it again with --job-dir {dir} to go on; the other ranks repeat their work from the beginning"
             ),
         };
@@ -384,5 +390,24 @@ mod tests {
         assert!(job.is_running());
         job.begin_whole_checkpoint(SIGTERM, true);
         assert_eq!(job.wait().unwrap().status, 143);
+    }
+
+    /// What the launcher does not know yet may be there.
+    // JOB-4
+    #[test]
+    fn a_later_run_that_stops_at_once_does_not_deny_earlier_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.lives[0].checkpoint = Some((3, Instant::now()));
+        for lives in &mut job.lives[1..] {
+            *lives = crate::lives::Lives::new(1, None).of_later_run(1);
+        }
+        job.lives[1].begin();
+        let dir = job.job_dir.as_mut().unwrap();
+        assert_eq!(dir.begin_run(&job.config).unwrap().run, 2);
+        job.stop_at_checkpoints();
+        let failure = job.wait().unwrap().failure.unwrap();
+        assert!(failure.contains("before 1 of 3 ranks"), "{failure}");
+        assert!(!failure.contains("beginning"), "{failure}");
     }
 }
