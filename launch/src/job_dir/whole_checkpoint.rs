@@ -8,6 +8,7 @@
 use super::SavedStream;
 use crate::Job;
 use crate::ending::Phase;
+use crate::error::LaunchError;
 use crate::key_values::Waiting;
 use crate::outcome::{DIFFERED, Outcome, STOPPED};
 use crate::verdict::{self, Membership};
@@ -30,6 +31,21 @@ pub struct WholeCheckpoint {
 /// the only warning before a preemption, or a time limit without `--signal`.
 pub fn is_asked_by(signal: i32) -> bool {
     matches!(signal, SIGUSR1 | SIGTERM)
+}
+
+/// SIGTERM before the first rank was started stops the run in order, too: the next one goes on.
+pub fn interrupted(error: LaunchError) -> LaunchError {
+    match error {
+        LaunchError::Interrupted { status, name }
+            if i32::from(status) == verdict::signal_status(SIGTERM) =>
+        {
+            LaunchError::Interrupted {
+                status: STOPPED as u8,
+                name,
+            }
+        }
+        other => other,
+    }
 }
 
 impl Job {
@@ -409,5 +425,21 @@ mod tests {
         let failure = job.wait().unwrap().failure.unwrap();
         assert!(failure.contains("before 1 of 3 ranks"), "{failure}");
         assert!(!failure.contains("beginning"), "{failure}");
+    }
+
+    #[test]
+    fn sigterm_before_the_first_rank_stops_in_order() {
+        let status_of = |signal| {
+            let error = interrupted(LaunchError::Interrupted {
+                status: verdict::signal_status(signal) as u8,
+                name: verdict::signal_name(signal),
+            });
+            match error {
+                LaunchError::Interrupted { status, .. } => i32::from(status),
+                _ => 0,
+            }
+        };
+        assert_eq!(status_of(SIGTERM), STOPPED);
+        assert_eq!(status_of(signal_hook::consts::SIGINT), 130);
     }
 }
