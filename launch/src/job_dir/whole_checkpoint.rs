@@ -74,10 +74,13 @@ impl Job {
             // The program hangs after its end.
             return self.end_by_signal(signal);
         }
+        let apart_s = ONE_EVENT.as_secs();
         if is_lost || self.past_last_fence {
             let why = match is_lost {
-                true => "the job cannot go on later, since a log was full",
-                false => "all ranks are at their end; a second SIGTERM ends the job now",
+                true => "the job cannot go on later, since a log was full".into(),
+                false => format!(
+                    "all ranks are at their end; a second SIGTERM, {apart_s} s later or more, ends the job"
+                ),
             };
             return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
         }
@@ -92,8 +95,7 @@ impl Job {
             return self.stop_at_checkpoints();
         }
         self.say(Some(format!(
-            "{name}: the job stops when all ranks have a checkpoint; a second signal, {} s later or more, stops it at once"
-, ONE_EVENT.as_secs()
+            "{name}: the job stops when all ranks have a checkpoint; a second signal, {apart_s} s later or more, stops it at once"
         )));
         let ranks = self.ranks.len();
         self.whole_checkpoint = Some(WholeCheckpoint {
