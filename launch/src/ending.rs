@@ -7,6 +7,7 @@ use super::Job;
 use super::hosts::message::Recipient;
 use super::key_values::{StalledWait, Waiting};
 use super::outcome::{DIFFERED, Outcome};
+use super::output::Output;
 use super::process::RankProcess;
 use super::sink::{LostStream, Stream};
 use super::verdict::{self, Cause, End, Membership, Verdict};
@@ -265,26 +266,17 @@ impl Job {
     pub(super) fn conclude(&mut self) {
         self.ranks.iter().for_each(RankProcess::kill_group);
         for rank in 0..self.ranks.len() {
-            if self.has_stopped {
-                // The next life ends its last line. JOB-5
-                self.end_output(rank);
-                continue;
-            }
-            let mut dropped_bytes = 0;
-            self.for_outputs(rank, |output, gate, out| {
-                dropped_bytes += output.conclude(gate, out);
-            });
-            if dropped_bytes > 0 {
-                // GATE-1: output of events that may be undone must not be visible.
-                self.say(Some(format!(
-                    "{dropped_bytes} bytes that rank {rank} printed are not shown: the events before them were not stable when it ended"
-                )));
+            // What is shown of a life that has not reported where it begins comes again in the next
+            // run, whose checkpoint needs the marks of before.
+            let has_begun = self.ranks[rank].outputs.iter().all(Output::has_begun);
+            let before = (!has_begun).then(|| self.output_to_save(rank));
+            self.conclude_output(rank);
+            if self.job_dir.is_some() {
+                let saved = before.unwrap_or_else(|| self.output_to_save(rank));
+                self.ended_output.push(saved);
             }
         }
         self.report_omitted_lines();
-        if self.job_dir.is_some() {
-            self.ended_output = self.output_to_save();
-        }
         self.ranks.clear();
         let (outcome, give_up_at) = match &self.phase {
             Phase::Running => (
@@ -300,6 +292,23 @@ impl Job {
             outcome,
             give_up_at,
         };
+    }
+
+    fn conclude_output(&mut self, rank: usize) {
+        if self.has_stopped {
+            // The next life ends its last line. JOB-5
+            return self.end_output(rank);
+        }
+        let mut dropped_bytes = 0;
+        self.for_outputs(rank, |output, gate, out| {
+            dropped_bytes += output.conclude(gate, out);
+        });
+        if dropped_bytes > 0 {
+            // GATE-1: output of events that may be undone must not be visible.
+            self.say(Some(format!(
+                "{dropped_bytes} bytes that rank {rank} printed are not shown: the events before them were not stable when it ended"
+            )));
+        }
     }
 }
 

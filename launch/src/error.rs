@@ -20,7 +20,7 @@ pub enum LaunchError {
     /// A signal to the launcher ended the job before its ranks were started.
     #[error("the job was ended by {name} before its ranks were started")]
     Interrupted {
-        /// 128 + signal, as shells report it.
+        /// 128 + signal, as shells report it; [`STOPPED`](crate::STOPPED) if a later run goes on.
         status: u8,
         /// The signal's name.
         name: String,

@@ -150,7 +150,7 @@ use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verdict::OutOfMemory;
 
 /// Handling of the ranks' standard output and error.
@@ -258,6 +258,8 @@ pub struct Job {
     spilled: SpilledFiles,
     /// Dropped after the ranks.
     _checkpoints: CheckpointPlace,
+    /// When the launcher itself got the first signal that asks for checkpoints of all ranks.
+    signalled_at: Option<Instant>,
     /// The run stops when the ranks have checkpoints.
     whole_checkpoint: Option<WholeCheckpoint>,
     /// The run was stopped for a later one to go on.

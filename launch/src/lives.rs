@@ -115,6 +115,11 @@ impl Lives {
         self.let_go();
     }
 
+    /// Whether this life has read all that it needs of earlier lives, and told its checkpoint.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Whether the next life of the rank is still to be started.
     pub fn is_awaited(&self) -> bool {
         self.pending.is_some()

@@ -220,6 +220,11 @@ impl Output {
         self.printed.forget_before(stable);
     }
 
+    /// Whether it is known where in the stream this life begins.
+    pub fn has_begun(&self) -> bool {
+        self.printed.has_begun()
+    }
+
     /// What a later run of the job has to know. JOB-5
     pub fn to_save(&self) -> SavedPosition {
         self.printed.to_save(self.handed_on)

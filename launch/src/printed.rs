@@ -244,7 +244,14 @@ impl Printed {
         let mark = self.mark_of(checkpoint).ok_or_else(|| {
             format!("continues from checkpoint {checkpoint}, which has no mark in its output")
         })?;
-        self.before = self.before.max(handed_on);
+        if checkpoint == 0 || self.marks.contains_key(&checkpoint) {
+            self.before = self.before.max(handed_on);
+        } else {
+            // A loss of power has undone the mark. What was passed on behind it is not known: output
+            // comes again rather than to be lost, and positions count from here. JOB-5
+            self.before = Position::default();
+            self.marks.clear();
+        }
         (self.taken, self.cut) = (mark.at, mark.cut);
         if self.before.bytes < mark.at.bytes {
             let handed = self.before.bytes.saturating_sub(mark.cut.bytes) as usize;

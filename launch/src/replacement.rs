@@ -317,7 +317,7 @@ impl Job {
     /// Answers marks of output when all output before them is written: after a kill of this process a
     /// later run begins behind them. JOB-5
     pub(super) fn answer_marks(&mut self) {
-        if self.marked.is_empty() || !self.out.is_empty() || !self.err.is_empty() {
+        if self.marked.is_empty() || !self.out.is_written() || !self.err.is_written() {
             return;
         }
         for (rank, checkpoint) in std::mem::take(&mut self.marked) {

@@ -65,7 +65,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
     loop {
         if let Phase::Over { outcome } = &job.phase {
             let mut outcome = outcome.clone();
-            job.settle_job_dir(&outcome);
+            job.settle_job_dir(&mut outcome);
             outcome.statistics = std::mem::take(&mut job.statistics);
             outcome.recoveries = job.recoveries.take_all();
             outcome.checkpoints = job.schedule.scheduler.counts();

@@ -69,6 +69,11 @@ impl Sink {
         self.closed || self.written == self.bytes.len()
     }
 
+    /// All output is written. With a reader that is gone it never is. JOB-5
+    pub fn is_written(&self) -> bool {
+        !self.closed && self.written == self.bytes.len()
+    }
+
     /// The buffer is full: ranks have to wait.
     pub fn is_full(&self) -> bool {
         !self.closed && self.bytes.len() - self.written > FULL_BYTES
@@ -119,6 +124,17 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // JOB-5
+    #[test]
+    fn output_that_is_dropped_is_not_written() {
+        let mut sink = Sink::new(Stream::Out);
+        assert!(sink.is_written());
+        sink.buffer().extend(b"a\n");
+        sink.closed = true;
+        assert!(sink.is_empty() && !sink.is_written());
+        assert!(sink.buffer().is_empty() && !sink.is_written());
+    }
 
     #[test]
     fn lines_are_written_whole_when_they_fit() {

@@ -12,7 +12,7 @@ use super::hosts::beginning;
 use super::hosts::lease::LeaseLength;
 use super::hosts::listing::HostsSpec;
 use super::hosts::message::{ServicesSetup, Setup};
-use super::job_dir::{GoingOn, JobDir};
+use super::job_dir::{GoingOn, JobDir, whole_checkpoint};
 use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
@@ -225,7 +225,13 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     spec.config.began_unix_ns = (job_dir.as_mut()).map_or(now, |dir| dir.began_unix_ns(now));
     let (mut placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
-        false => start_agents(&mut spec, (id, service_ports), signals.as_mut())?,
+        false => {
+            let started = start_agents(&mut spec, (id, service_ports), signals.as_mut());
+            started.map_err(|error| match job_dir {
+                Some(_) => whole_checkpoint::interrupted(error),
+                None => error,
+            })?
+        }
     };
     let reach = match placement {
         Placement::Local(_) => Reach::ThisHost,
@@ -300,6 +306,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         checkpoint_servers,
         spilled,
         _checkpoints: checkpoints,
+        signalled_at: None,
         whole_checkpoint: None,
         has_stopped: false,
         marked: Vec::new(),

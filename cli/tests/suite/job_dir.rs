@@ -221,7 +221,11 @@ fn a_second_signal_stops_the_job_at_once() {
         assert!(launched.is_running());
         thread::yield_now();
     }
-    launched.signal(Signal::USR1);
+    // Not before it is another event than the first one.
+    while launched.is_running() {
+        launched.signal(Signal::USR1);
+        thread::sleep(Duration::from_millis(10));
+    }
     let first = launched.end().expect(STOPPED);
     expect_words(&first, &["the job has stopped"]);
     stage.go();

@@ -127,6 +127,31 @@ fn a_job_ends_with_its_only_host_of_services() {
     }
 }
 
+/// The loggers' files are in the job's folder, and outlive their host.
+// JOB-4 JOB-5
+#[test]
+fn a_later_run_goes_on_without_the_host_of_services() {
+    let Some(hosts) = Hosts::new() else { return };
+    let folder = hosts.0.file("job");
+    let options = format!("{LEASE} --job-dir {}", folder.display());
+    let job = |of| {
+        let ranks = ["-n", "3", "--host", of, "--service-nodes", "1"];
+        Launched::start(&mut hosts.job(&ranks, &options, "2"))
+    };
+    let launched = job("a:3,b");
+    hosts.holds(&launched, 2, 0);
+    let agent = hosts.0.agent("b");
+    agent.kill();
+    agent.expect_end();
+    let first = launched.end().expect(75);
+    hosts.go(1);
+    let second = job("a:3,c").end().expect(0);
+    let mut all = [lines(&first), lines(&second)].concat();
+    all.sort();
+    assert_eq!(all, expected(), "{}", second.err);
+    assert!(!folder.join("events").exists());
+}
+
 #[test]
 fn wrong_numbers_of_hosts_are_refused() {
     let hosts = scripted::Hosts::new();

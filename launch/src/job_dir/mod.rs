@@ -225,6 +225,11 @@ impl JobDir {
         self.state.stage == Stage::Begun
     }
 
+    /// Whether the run that was begun continues an earlier one.
+    pub fn is_later_run(&self) -> bool {
+        self.state.run > 1
+    }
+
     /// Number of the job.
     pub fn job(&self) -> u64 {
         self.state.job
@@ -295,8 +300,11 @@ impl JobDir {
     /// # Errors
     /// The state cannot be written.
     pub fn end(&mut self) -> Result<(), JobError> {
-        self.state.stage = Stage::Ended;
-        self.save()
+        let mut ended = self.state.clone();
+        ended.stage = Stage::Ended;
+        self.replace(&ended)?;
+        self.state = ended;
+        Ok(())
     }
 
     /// The folder, for people.
@@ -304,9 +312,14 @@ impl JobDir {
         &self.path
     }
 
-    /// Replaces the state as a whole: a launcher that is killed leaves the old one or this one. JOB-4
     fn save(&self) -> Result<(), JobError> {
-        let text = serde_json::to_vec_pretty(&self.state).map_err(io::Error::other);
+        self.replace(&self.state)
+    }
+
+    /// Replaces the stored state as a whole: a launcher that is killed leaves the old one or this one.
+    /// JOB-4
+    fn replace(&self, state: &State) -> Result<(), JobError> {
+        let text = serde_json::to_vec_pretty(state).map_err(io::Error::other);
         let saved = text.and_then(|text| {
             let new = self.path.join(NEW_STATE);
             let mut options = OpenOptions::new();

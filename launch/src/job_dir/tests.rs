@@ -109,6 +109,23 @@ fn a_job_that_has_ended_well_is_over() {
     assert!(!folder.path().join(OUTPUT).exists());
 }
 
+/// The disk is full: a later run goes on, and ends the job once more.
+// JOB-7
+#[test]
+fn an_end_that_is_not_stored_removes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut dir = open(folder.path(), 7);
+    begin(&mut dir);
+    let in_the_way = folder.path().join(NEW_STATE);
+    fs::create_dir(&in_the_way).expect("a new folder");
+    let error = dir.end().expect_err("it cannot be written");
+    assert!(error.to_string().contains(STATE), "{error}");
+    drop(dir);
+    assert!(folder.path().join(CHECKPOINTS).exists());
+    fs::remove_dir(&in_the_way).expect("it is there");
+    assert!(open(folder.path(), 8).goes_on());
+}
+
 // JOB-6
 #[test]
 fn a_job_that_lacks_messages_does_not_go_on() {

@@ -8,18 +8,21 @@
 use super::SavedStream;
 use crate::Job;
 use crate::ending::Phase;
+use crate::error::LaunchError;
 use crate::key_values::Waiting;
 use crate::outcome::{DIFFERED, Outcome, STOPPED};
 use crate::verdict::{self, Membership};
 use refrain_job::stderr::report;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Slurm, and others, send SIGTERM twice for one event: the launcher and its process group get it.
+/// Signals that follow the first one within this time do not count as a second one.
+const ONE_EVENT: Duration = Duration::from_secs(2);
 
 /// The ranks that a whole checkpoint has asked.
 #[derive(Debug)]
 pub struct WholeCheckpoint {
-    /// Number of the launcher's own signals.
-    signals: u32,
     /// By rank: it has a stable checkpoint since then.
     is_stable: Vec<bool>,
 }
@@ -30,45 +33,72 @@ pub fn is_asked_by(signal: i32) -> bool {
     matches!(signal, SIGUSR1 | SIGTERM)
 }
 
+/// SIGTERM before the first rank was started stops the run in order, too: the next one goes on.
+pub fn interrupted(error: LaunchError) -> LaunchError {
+    match error {
+        LaunchError::Interrupted { status, name }
+            if i32::from(status) == verdict::signal_status(SIGTERM) =>
+        {
+            LaunchError::Interrupted {
+                status: STOPPED as u8,
+                name,
+            }
+        }
+        other => other,
+    }
+}
+
 impl Job {
     /// A signal asks for a whole checkpoint; `is_own`: it came to the launcher itself, and not to an
-    /// agent. The second one ends the run at once.
+    /// agent. The second one, [`ONE_EVENT`] after the first or later, ends the run at once.
     pub(crate) fn begin_whole_checkpoint(&mut self, signal: i32, is_own: bool) {
         let name = verdict::signal_name(signal);
+        let first = self.signalled_at.filter(|_| is_own);
+        if is_own {
+            self.signalled_at.get_or_insert_with(Instant::now);
+        }
+        let is_lost = self.job_dir.as_ref().is_none_or(super::JobDir::is_lost);
+        if is_lost && signal == SIGTERM && self.is_running() {
+            return self.end_by_signal(signal);
+        }
+        if first.is_some_and(|first| first.elapsed() < ONE_EVENT) {
+            return;
+        }
         if !self.is_running() {
             if signal == SIGTERM {
                 self.end_by_signal(signal);
             }
             return;
         }
-        if let Some(under_way) = &mut self.whole_checkpoint {
-            under_way.signals += u32::from(is_own);
-            if under_way.signals > 1 {
+        if self.past_last_fence && first.is_some() && signal == SIGTERM {
+            // The program hangs after its end.
+            return self.end_by_signal(signal);
+        }
+        let apart_s = ONE_EVENT.as_secs();
+        if is_lost || self.past_last_fence {
+            let why = match is_lost {
+                true => "the job cannot go on later, since a log was full".into(),
+                false => format!(
+                    "all ranks are at their end; a second SIGTERM, {apart_s} s later or more, ends the job"
+                ),
+            };
+            return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
+        }
+        if self.whole_checkpoint.is_some() {
+            if first.is_some() {
                 self.stop_at_checkpoints();
             }
             return;
-        }
-        let is_lost = self.job_dir.as_ref().is_none_or(super::JobDir::is_lost);
-        if is_lost && signal == SIGTERM {
-            return self.end_by_signal(signal);
-        }
-        if is_lost || self.past_last_fence {
-            let why = match is_lost {
-                true => "the job cannot go on later, since a log was full",
-                false => "all ranks are at their end",
-            };
-            return self.say(Some(format!("{name}: no checkpoints are taken: {why}")));
         }
         if self.unprotected_since.is_some() {
             // A checkpoint from now on would lack messages; earlier ones do not. JOB-6
             return self.stop_at_checkpoints();
         }
         self.say(Some(format!(
-            "{name}: the job stops when all ranks have a checkpoint; a second signal stops it now"
+            "{name}: the job stops when all ranks have a checkpoint; a second signal, {apart_s} s later or more, stops it at once"
         )));
         let ranks = self.ranks.len();
         self.whole_checkpoint = Some(WholeCheckpoint {
-            signals: u32::from(is_own),
             is_stable: vec![false; ranks],
         });
         for rank in 0..ranks {
@@ -113,17 +143,23 @@ impl Job {
     /// Ends all ranks; a later run goes on. JOB-4
     pub(crate) fn stop_at_checkpoints(&mut self) {
         let Some(dir) = &self.job_dir else { return };
-        let dir = dir.path().display();
+        let (is_later, dir) = (dir.is_later_run(), dir.path().display());
         let ranks = self.ranks.len();
         let with = self.lives.iter().filter(|it| it.checkpoint.is_some());
-        let failure = match with.count() {
-            0 => format!(
+        // They have not told from which checkpoint of an earlier run they go on.
+        let unknown = self.lives.iter();
+        let unknown = unknown.filter(|it| is_later && it.checkpoint.is_none() && !it.has_begun());
+        let failure = match (with.count(), unknown.count()) {
+            (_, unknown @ 1..) => format!(
+                "the job has stopped before {unknown} of {ranks} ranks had loaded their checkpoints: start it again with --job-dir {dir} to go on from those of its earlier runs, if there are any"
+            ),
+            (0, 0) => format!(
                 "the job has stopped without checkpoints: started again with --job-dir {dir}, it repeats its work from the beginning, with the recorded events, which takes about as long as until now"
             ),
-            with if with == ranks => format!(
+            (with, 0) if with == ranks => format!(
                 "the job has stopped at checkpoints of all {ranks} ranks: start it again with --job-dir {dir} to go on"
             ),
-            with => format!(
+            (with, 0) => format!(
                 "the job has stopped at checkpoints of {with} of {ranks} ranks: start it again with --job-dir {dir} to go on; the other ranks repeat their work from the beginning"
             ),
         };
@@ -137,26 +173,31 @@ impl Job {
         };
     }
 
-    /// What a later run has to know of the output of each rank. JOB-5
-    pub(crate) fn output_to_save(&self) -> Vec<Vec<SavedStream>> {
-        let streams = |process: &crate::RankProcess| {
-            let outputs = process.outputs.iter();
-            outputs.map(crate::output::Output::to_save).collect()
-        };
-        self.ranks.iter().map(streams).collect()
+    /// What a later run has to know of the output of a rank. JOB-5
+    pub(crate) fn output_to_save(&self, rank: usize) -> Vec<SavedStream> {
+        let outputs = self.ranks[rank].outputs.iter();
+        outputs.map(crate::output::Output::to_save).collect()
     }
 
-    /// The run is over, and its output is written: says so in the job's folder. JOB-5, JOB-7
-    pub(crate) fn settle_job_dir(&mut self, outcome: &Outcome) {
+    /// The run is over: says so in the job's folder if its output is written. If a good end has output
+    /// without a reader, that comes in a later run. JOB-5, JOB-7
+    pub(crate) fn settle_job_dir(&mut self, outcome: &mut Outcome) {
         let Some(dir) = &mut self.job_dir else { return };
-        if matches!(outcome.status, 0 | DIFFERED) {
-            if let Err(error) = dir.end() {
-                report(error);
+        let is_good = matches!(outcome.status, 0 | DIFFERED);
+        if !self.out.is_written() || !self.err.is_written() {
+            if is_good {
+                let failure = format!(
+                    "all ranks have ended, and the last of their output was not read: start the job again with --job-dir {} to get it",
+                    dir.path().display()
+                );
+                *outcome = Outcome::new(STOPPED, Some(failure));
             }
             return;
         }
-        if !self.out.is_empty() || !self.err.is_empty() {
-            // Some output has no reader: it comes again.
+        if is_good {
+            if let Err(error) = dir.end() {
+                report(error);
+            }
             return;
         }
         let saved = std::mem::take(&mut self.ended_output);
@@ -229,8 +270,9 @@ mod tests {
         assert_eq!(waits, Ok(crate::key_values::Fencing::Waits));
         job.step_whole_checkpoint();
         assert!(job.is_running(), "rank 2 will take one");
-        // An agent has got the same signal.
+        // An agent has got the same signal, and the launcher once more.
         job.begin_whole_checkpoint(SIGUSR1, false);
+        job.begin_whole_checkpoint(SIGTERM, true);
         assert!(job.is_running());
         job.lives[2].heeds_requests = false;
         job.step_whole_checkpoint();
@@ -290,5 +332,116 @@ mod tests {
         job.past_last_fence = true;
         job.step_whole_checkpoint();
         assert!(job.is_running() && job.whole_checkpoint.is_none());
+    }
+
+    /// Its next life begins with the checkpoint of an earlier run, whose marks it needs.
+    // JOB-5
+    #[test]
+    fn marks_of_a_life_that_has_not_begun_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        let at = serde_json::json!({"bytes": 4, "hash": 1});
+        let mark = serde_json::json!({"at": at, "cut": at, "partial": []});
+        let saved = serde_json::json!({"handed_on": at, "marks": [[7, mark]]});
+        for output in &mut job.ranks[1].outputs {
+            output.go_on(Some(serde_json::from_value(saved.clone()).unwrap()));
+        }
+        job.end_by_signal(signal_hook::consts::SIGINT);
+        assert_eq!(job.wait().unwrap().status, 130);
+        let dir = JobDir::open(&mut job_of(folder.path()), 8)
+            .unwrap()
+            .unwrap();
+        let stored = dir.saved_output(1);
+        let stored = serde_json::to_value(stored).unwrap();
+        assert_eq!(stored, serde_json::json!([saved, saved]));
+    }
+
+    /// A signal has ended the wait for a reader of the output.
+    // JOB-7
+    #[test]
+    fn a_good_end_whose_output_is_not_written_is_no_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.out.buffer().extend(b"result\n");
+        let mut outcome = Outcome::new(0, None);
+        job.settle_job_dir(&mut outcome);
+        assert_eq!(outcome.status, STOPPED);
+        job.out.buffer().clear();
+        drop(job);
+        let dir = JobDir::open(&mut job_of(folder.path()), 8).unwrap();
+        assert!(dir.unwrap().goes_on());
+    }
+
+    /// The first signal was `ONE_EVENT` ago.
+    fn first_was_long_ago(job: &mut Job) {
+        let first = job.signalled_at.unwrap();
+        job.signalled_at = Some(first.checked_sub(ONE_EVENT).unwrap());
+    }
+
+    // JOB-4
+    #[test]
+    fn a_second_signal_counts_when_it_is_another_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        for _ in 0..3 {
+            job.begin_whole_checkpoint(SIGTERM, true);
+            assert!(job.is_running());
+        }
+        first_was_long_ago(&mut job);
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert!(!job.is_running());
+        assert_eq!(job.wait().unwrap().status, STOPPED);
+    }
+
+    /// Its ranks hang after the last fence.
+    #[test]
+    fn a_job_at_its_end_is_ended_by_the_second_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.begin_whole_checkpoint(SIGTERM, true);
+        job.past_last_fence = true;
+        job.step_whole_checkpoint();
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert!(job.is_running(), "it is the same event");
+        first_was_long_ago(&mut job);
+        job.begin_whole_checkpoint(SIGUSR1, true);
+        assert!(job.is_running());
+        job.begin_whole_checkpoint(SIGTERM, true);
+        assert_eq!(job.wait().unwrap().status, 143);
+    }
+
+    /// What the launcher does not know yet may be there.
+    // JOB-4
+    #[test]
+    fn a_later_run_that_stops_at_once_does_not_deny_earlier_checkpoints() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut job = job(folder.path());
+        job.lives[0].checkpoint = Some((3, Instant::now()));
+        for lives in &mut job.lives[1..] {
+            *lives = crate::lives::Lives::new(1, None).of_later_run(1);
+        }
+        job.lives[1].begin();
+        let dir = job.job_dir.as_mut().unwrap();
+        assert_eq!(dir.begin_run(&job.config).unwrap().run, 2);
+        job.stop_at_checkpoints();
+        let failure = job.wait().unwrap().failure.unwrap();
+        assert!(failure.contains("before 1 of 3 ranks"), "{failure}");
+        assert!(!failure.contains("beginning"), "{failure}");
+    }
+
+    #[test]
+    fn sigterm_before_the_first_rank_stops_in_order() {
+        let status_of = |signal| {
+            let error = interrupted(LaunchError::Interrupted {
+                status: verdict::signal_status(signal) as u8,
+                name: verdict::signal_name(signal),
+            });
+            match error {
+                LaunchError::Interrupted { status, .. } => i32::from(status),
+                _ => 0,
+            }
+        };
+        assert_eq!(status_of(SIGTERM), STOPPED);
+        assert_eq!(status_of(signal_hook::consts::SIGINT), 130);
     }
 }

@@ -4,6 +4,7 @@ use super::command::Logger;
 use super::remote::{Deaths, RemoteService, ServiceHost};
 use super::{Body, EventLoggerSpec, EventLoggers, LoggerProcess, check_range, chosen};
 use crate::verdict::End;
+use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
 use refrain_job::choice::events::Loggers;
 use refrain_job::config::JobConfig;
@@ -71,11 +72,22 @@ impl EventLoggers {
                 });
             }
         }
+        let events = spec.directory.as_deref();
+        let shared = events.filter(|_| config.recovery.job_dir.is_some());
         for number in 0..loggers.loggers.len() {
             let arguments = loggers.arguments_there(number, config)?;
             if let Body::There(service) = &mut loggers.loggers[number].body {
                 let folder = service.on.ready.events.join(number.to_string());
-                service.prepare(arguments, Some((folder, !spec.continues)));
+                // All hosts share the job's folder. A later run needs these folders as soon as ranks
+                // have run, also if this host dies before it has begun them. JOB-4
+                if let Some(shared) = shared.filter(|_| !spec.continues) {
+                    let begun = Logbook::begin(&shared.join(number.to_string()));
+                    begun.map_err(|error| {
+                        JobError::Config(format!("event logger {number}: {error}"))
+                    })?;
+                }
+                let is_new = !spec.continues && shared.is_none();
+                service.prepare(arguments, Some((folder, is_new)));
             }
             loggers.start_one(number)?;
         }

@@ -215,3 +215,23 @@ fn a_later_run_without_marks_prints_what_it_prints() {
     assert_eq!(begin(&mut later, 7), b"");
     assert_eq!(print(&mut later, b"a\n"), b"a\n");
 }
+
+/// A loss of power has undone the newest mark, and not the checkpoint.
+// JOB-5
+#[test]
+fn output_behind_an_unknown_checkpoint_is_not_taken_for_printed() {
+    let mut printed = stream();
+    print(&mut printed, b"a\n");
+    printed.mark(1);
+    print(&mut printed, b"b\n");
+    let mut later = go_on(&printed, printed.handed_out());
+    begin(&mut later, 2);
+    assert_eq!(print(&mut later, b"c\n"), b"c\n");
+    // A later life goes on in the same positions.
+    later.mark(3);
+    assert_eq!(print(&mut later, b"d\n"), b"d\n");
+    kill(&mut later);
+    begin(&mut later, 3);
+    assert_eq!(print(&mut later, b"d\ne\n"), b"e\n");
+    assert!(!later.take_difference());
+}
