@@ -34,6 +34,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long a server may be busy. Its sessions end after one checkpoint each; silent ones end after
 /// 10 s.
 const BUSY_MAX: Duration = Duration::from_secs(60);
+/// How long a server may refuse connections: one that has died and is started again.
+const RESTART_MAX: Duration = Duration::from_secs(3);
 /// Attempts that may end before both sides have proved that they know the secret: the server may
 /// have closed the connection to make room for others.
 const UNPROVEN_MAX: u32 = 6;
@@ -70,7 +72,7 @@ impl Client {
     /// Begins a session; connects again while the server has no room for one. `patience`: longest
     /// wait for the first answer.
     fn session(&self, patience: Option<Duration>) -> Result<Session, CheckpointError> {
-        let until = Instant::now() + BUSY_MAX;
+        let began = Instant::now();
         let (mut pause, mut unproven) = (PAUSE_MIN, 0);
         loop {
             let connected = Connection::connect(&self.address, &PROTOCOL, CONNECT_MAX);
@@ -86,16 +88,24 @@ impl Client {
                         Ok(session) => return Ok(session),
                         Err(error) => {
                             let is_busy = matches!(error, CheckpointError::Busy { .. });
-                            (error, is_busy && Instant::now() < until)
+                            (error, is_busy && began.elapsed() < BUSY_MAX)
                         }
                     }
                 }
                 Err(error) => {
                     let is_unproven = matches!(error, WireError::Unproven | WireError::Secure(_));
+                    let is_refused = matches!(
+                        &error,
+                        WireError::Io(error) if error.kind() == ErrorKind::ConnectionRefused
+                    );
                     unproven += u32::from(is_unproven);
                     let reason = unreachable(&error);
                     let error = CheckpointError::Server { address, reason };
-                    (error, is_unproven && unproven < UNPROVEN_MAX)
+                    let tries_again = match is_refused {
+                        true => began.elapsed() < RESTART_MAX,
+                        false => is_unproven && unproven < UNPROVEN_MAX,
+                    };
+                    (error, tries_again)
                 }
             };
             if !tries_again {
