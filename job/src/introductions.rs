@@ -2,11 +2,11 @@
 //! to the other. Pure.
 //!
 //! No message passes between two ranks that were not introduced. So a rank that dies may have
-//! communicated with the ranks that were introduced to it, and with no other: they are told of its
-//! death and of its next life, and only they. REC-3
+//! communicated with the ranks that were introduced to it, and with no other: the launcher reports
+//! its death and its next life to these ranks only. REC-3
 //!
-//! A rank is told of a peer when both have put their addresses, once for each life of the peer and
-//! of the rank.
+//! The launcher sends a rank the address of a peer when both have put their addresses, once for each
+//! life of the peer and of the rank.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub struct PeerState {
 }
 
 impl PeerState {
-    /// Whether this rank is told of `other`, given that they are introduced.
+    /// Whether this rank gets the address of `other`, given that they are introduced.
     fn hears_of(&self, other: &PeerState) -> bool {
         self.is_member && self.has_address && other.has_address
     }
@@ -97,7 +97,7 @@ impl Introductions {
             .collect()
     }
 
-    /// After the death of `rank`: the ranks that are told of it.
+    /// After the death of `rank`: the ranks to which the launcher reports it.
     pub fn after_death(
         &self,
         ranks: impl Fn(usize) -> PeerState,
@@ -162,7 +162,11 @@ mod tests {
             for (who, of) in pairs {
                 let life = self.ranks[of].1;
                 let before = self.known.insert((who, of), life);
-                assert_ne!(before, Some(life), "{who} is told of {of} once");
+                assert_ne!(
+                    before,
+                    Some(life),
+                    "rank {who} gets the address of each life of rank {of} once"
+                );
                 self.may_have.extend([(who, of), (of, who)]);
             }
         }
@@ -186,7 +190,7 @@ mod tests {
                 Step::Die => {
                     let ranks = self.ranks.clone();
                     let told = (self.introductions).after_death(|it| ranks[it].0, rank, size);
-                    // REC-3: each that may have communicated with it is told, if it is there.
+                    // REC-3: the launcher reports it to each member that may have communicated with it.
                     for (other, (state, _)) in ranks.iter().enumerate() {
                         let has = self.may_have.contains(&(rank, other));
                         if has && state.is_member {

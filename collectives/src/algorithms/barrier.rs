@@ -16,10 +16,10 @@ pub fn dissemination(schedule: &mut Schedule, group: Group) {
     }
 }
 
-/// A binomial tree: each place waits for the places below it, tells the one above, and is told when
-/// all are there. Twice the rounds of dissemination, but 2 (p - 1) messages instead of p log2 p, and
-/// a place communicates with two others on average, at most with log2 p: for many places that share
-/// processors and memory.
+/// A binomial tree: each place receives from its children, sends to its parent, and receives from the
+/// parent when all places have begun. Twice the rounds of dissemination, but 2 (p - 1) messages
+/// instead of p log2 p, and a place communicates with two others on average, at most with log2 p: for
+/// many places that share processors and memory.
 pub fn binomial(schedule: &mut Schedule, group: Group) {
     let signal = Buffer::Input.first(0);
     for child in tree::children(group.me, group.size).rev() {

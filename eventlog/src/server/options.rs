@@ -20,8 +20,8 @@ pub struct Limits {
     pub unread_bytes: usize,
 }
 
-/// Ranks of all jobs that a logger serves, at most: as many as [`crate::message::ToClient::Ranks`] can
-/// name.
+/// Maximum number of ranks, of all jobs together, that a logger serves. One
+/// [`crate::message::ToClient::Ranks`] holds the numbers of all of them.
 pub const RANKS_MAX: usize = 1024;
 
 impl Default for Limits {

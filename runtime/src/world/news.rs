@@ -24,12 +24,12 @@ const PROGRESS_PER_LOOK_SOON: u32 = 64;
 const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
 
 /// When a rank reads news.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Attention {
     /// A peer may die without ending the job.
     pub(super) peers_may_return: bool,
-    /// Peers whose introduction this rank has asked for.
-    awaited_peers: u32,
+    /// Peers whose introduction this rank has asked for, and that have not come.
+    awaited_peers: Vec<Rank>,
     until_look: u32,
     looked: Instant,
 }
@@ -38,7 +38,7 @@ impl Attention {
     pub(super) fn new(peers_may_return: bool) -> Self {
         Self {
             peers_may_return,
-            awaited_peers: 0,
+            awaited_peers: Vec::new(),
             until_look: PROGRESS_PER_LOOK,
             looked: Instant::now(),
         }
@@ -93,7 +93,8 @@ impl World {
     #[cold]
     pub(super) fn look_for_news(&mut self) -> Result<(), Error> {
         self.attention.looked = Instant::now();
-        let is_awaiting = self.attention.awaited_peers > 0 || self.checkpoints.rounds.begins();
+        let is_awaiting =
+            !self.attention.awaited_peers.is_empty() || self.checkpoints.rounds.begins();
         self.attention.until_look = match is_awaiting {
             true => PROGRESS_PER_LOOK_SOON,
             false => PROGRESS_PER_LOOK,
@@ -118,7 +119,7 @@ impl World {
     #[inline]
     pub(super) fn meet_peers(&mut self) -> Result<(), Error> {
         while let Some(peer) = self.engine.next_wanted_peer() {
-            self.attention.awaited_peers += 1;
+            self.attention.awaited_peers.push(peer);
             self.attention.until_look = PROGRESS_PER_LOOK_SOON.min(self.attention.until_look);
             self.tell(|control| control.meet(peer))?;
         }
@@ -141,8 +142,8 @@ impl World {
                 // One of the two ranks has something to send to the other, or one is a later life.
                 // REC-3
                 News::Up(peer) => {
-                    self.attention.awaited_peers = self.attention.awaited_peers.saturating_sub(1);
                     let (rank, incarnation) = (peer.rank, peer.incarnation);
+                    (self.attention.awaited_peers).retain(|awaited| *awaited != rank);
                     let published = Published::read(peer)?;
                     if let Some(address) = self.peers.address_of(rank, &published)? {
                         self.engine.connect(rank, incarnation, &address)?;

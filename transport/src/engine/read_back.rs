@@ -80,8 +80,11 @@ impl<P: Protocol> Engine<P> {
             reader.reader.arrived(token, bytes);
         }
         let to = reader.reader.destination();
-        // Stored: only a stored log knows whose it is.
-        let destination = self.outbox.destinations.stored(to);
+        let Some(destination) = self.outbox.destinations.get(to) else {
+            // Its log is empty.
+            self.has_read = false;
+            return Ok(Progress::End);
+        };
         let writer = Writer {
             log: &destination.log,
             arena: &self.arena,

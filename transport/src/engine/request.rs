@@ -40,6 +40,17 @@ pub struct Outcome {
     pub truncated_to: Option<u64>,
 }
 
+impl Outcome {
+    /// The end of a receive with this room.
+    #[inline(always)]
+    fn received(status: Status, room_bytes: u64) -> Self {
+        Self {
+            status,
+            truncated_to: (room_bytes < status.bytes).then_some(room_bytes),
+        }
+    }
+}
+
 impl From<Status> for Outcome {
     /// The end of a request whose message was not truncated.
     #[inline]
@@ -261,11 +272,8 @@ impl Requests {
             return false;
         }
         receiving.buffer.unpack(0, payload);
-        let room = receiving.buffer.room_bytes();
-        request.state = RequestState::Done(Outcome {
-            status: head.status(),
-            truncated_to: (room < head.bytes).then_some(room),
-        });
+        let outcome = Outcome::received(head.status(), receiving.buffer.room_bytes());
+        request.state = RequestState::Done(outcome);
         if request.detached {
             self.slab.remove(id.index as usize);
         }
@@ -286,13 +294,8 @@ impl Requests {
         if (receiving.arrived_bytes < receiving.status.bytes) | (receiving.landings > 0) {
             return false;
         }
-        let room = receiving.buffer.room_bytes();
-        let status = receiving.status;
-        let truncated_to = (room < status.bytes).then_some(room);
-        request.state = RequestState::Done(Outcome {
-            status,
-            truncated_to,
-        });
+        let outcome = Outcome::received(receiving.status, receiving.buffer.room_bytes());
+        request.state = RequestState::Done(outcome);
         if request.detached {
             self.slab.remove(id.index as usize);
         }
@@ -311,7 +314,7 @@ impl Requests {
     #[inline]
     pub fn take(&mut self, id: RequestId) -> Option<Outcome> {
         let outcome = self.outcome(id)?;
-        drop(self.slab.try_remove(id.index as usize));
+        self.slab.remove(id.index as usize);
         Some(outcome)
     }
 

@@ -186,7 +186,8 @@ fn a_fence_waits_for_the_next_life_and_those_that_are_passed_do_not() {
     expect_good(&outcome, &[(1, 0)]);
 }
 
-/// Ranks 0 and 1 are introduced: of the death of 1 and of its next life only 0 is told, and that life of 0.
+/// Ranks 0 and 1 are introduced. The launcher reports the death of 1 and its next life to 0 only, and
+/// introduces that life to 0 only.
 // REC-3
 #[test]
 fn a_death_is_told_to_those_that_were_introduced() {
