@@ -329,6 +329,7 @@ impl Job {
     }
 
     fn store_mark(&mut self, rank: usize) -> Result<(), String> {
+        let streams = self.output_to_save(rank);
         let Some(dir) = &mut self.job_dir else {
             return Ok(());
         };
@@ -339,8 +340,6 @@ impl Job {
             );
             dir.lose(&why).map_err(|error| error.to_string())?;
         }
-        let outputs = self.ranks[rank].outputs.iter();
-        let streams = outputs.map(super::output::Output::to_save).collect();
         dir.save_output(rank, streams).map_err(|error| {
             let path = dir.path().display();
             format!("--job-dir {path}: the position of the output of rank {rank} cannot be written: {error}")

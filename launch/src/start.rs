@@ -273,7 +273,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         Placement::Local(starter) if !starter.polls_ends => Some(ChildEnds::watch()?),
         _ => None,
     };
-    // Whom the ranks of an earlier run have met is not known any more. JOB-3
+    // The folder does not hold which ranks an earlier run has introduced. JOB-3
     let introduces_all = spec.config.introduces_all() || incarnation > 0;
     let mut job = Job {
         ranks: Vec::with_capacity(ranks as usize),
