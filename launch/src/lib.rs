@@ -127,12 +127,13 @@ use checkpoints::CheckpointPlace;
 use child_ends::ChildEnds;
 use ending::Phase;
 use faults::Faults;
+use job_dir::JobDir;
 use job_dir::whole_checkpoint::WholeCheckpoint;
-use job_dir::{JobDir, SavedStream};
 use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
 use monitor::Monitor;
+use printed::SavedPosition;
 use process::RankProcess;
 use progress::Progress;
 use rate_limit::RateLimit;
@@ -268,7 +269,7 @@ pub struct Job {
     /// with the checkpoints.
     marked: Vec<(usize, u64)>,
     /// The output of ended ranks, for a later run.
-    ended_output: Vec<Vec<SavedStream>>,
+    ended_output: Vec<Vec<SavedPosition>>,
     /// Dropped after all that writes there.
     job_dir: Option<JobDir>,
     _not_send: PhantomData<*const ()>,

@@ -15,7 +15,6 @@ mod output;
 mod shape;
 pub mod whole_checkpoint;
 
-pub use output::SavedStream;
 pub use shape::Shape;
 
 use crate::JobSpec;
@@ -426,7 +425,7 @@ impl State {
     fn read(path: &Path) -> Result<Option<Self>, JobError> {
         let text = match fs::read_to_string(path.join(STATE)) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return is_empty(path),
+            Err(error) if error.kind() == ErrorKind::NotFound => return must_be_empty(path),
             Err(error) => {
                 return Err(wrong(path, format_args!("{STATE} cannot be read: {error}")));
             }
@@ -486,7 +485,7 @@ impl State {
 }
 
 /// A folder without a job has to be empty: it is not to be taken for another one.
-fn is_empty(path: &Path) -> Result<Option<State>, JobError> {
+fn must_be_empty(path: &Path) -> Result<Option<State>, JobError> {
     let entries =
         fs::read_dir(path).map_err(|error| wrong(path, format_args!("cannot be read: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name());

@@ -7,13 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// One output stream of a rank.
-pub type SavedStream = SavedPosition;
-
 /// The content of a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedOutput {
-    streams: Vec<SavedStream>,
+    /// By output stream of the rank.
+    streams: Vec<SavedPosition>,
 }
 
 impl JobDir {
@@ -26,7 +24,7 @@ impl JobDir {
     ///
     /// # Errors
     /// Of the system.
-    pub fn save_output(&self, rank: usize, streams: Vec<SavedStream>) -> io::Result<()> {
+    pub fn save_output(&self, rank: usize, streams: Vec<SavedPosition>) -> io::Result<()> {
         let text = serde_json::to_vec(&SavedOutput { streams }).map_err(io::Error::other)?;
         let path = self.output_file(rank);
         let new = path.with_extension("json.new");
@@ -35,7 +33,7 @@ impl JobDir {
     }
 
     /// What earlier runs have stored of the output of a rank; empty: nothing that can be used.
-    pub fn saved_output(&self, rank: usize) -> Vec<SavedStream> {
+    pub fn saved_output(&self, rank: usize) -> Vec<SavedPosition> {
         let text = fs::read(self.output_file(rank)).unwrap_or_default();
         let saved = serde_json::from_slice(&text);
         saved.map_or_else(|_| Vec::new(), |saved: SavedOutput| saved.streams)

@@ -5,12 +5,12 @@
 //! Until the run ends nothing is different from any other run: a kill at any moment leaves a folder from
 //! which the next run goes on. JOB-4
 
-use super::SavedStream;
 use crate::Job;
 use crate::ending::Phase;
 use crate::error::LaunchError;
 use crate::key_values::Waiting;
 use crate::outcome::{DIFFERED, Outcome, STOPPED};
+use crate::printed::SavedPosition;
 use crate::verdict::{self, Membership};
 use refrain_job::stderr::report;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
@@ -174,7 +174,7 @@ impl Job {
     }
 
     /// What a later run has to know of the output of a rank. JOB-5
-    pub(crate) fn output_to_save(&self, rank: usize) -> Vec<SavedStream> {
+    pub(crate) fn output_to_save(&self, rank: usize) -> Vec<SavedPosition> {
         let outputs = self.ranks[rank].outputs.iter();
         outputs.map(crate::output::Output::to_save).collect()
     }
