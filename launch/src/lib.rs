@@ -105,6 +105,7 @@ mod verdict;
 
 pub use error::LaunchError;
 pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
+pub use hosts::flux;
 pub use hosts::invitation::{LOCAL_NAME, dismiss_tasks};
 pub use hosts::listing::{
     AgentStart, HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile, without_spares,

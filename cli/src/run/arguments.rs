@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// Arguments of `refrain run`: the most used options, and the rest by subject.
 #[derive(Args)]
 pub struct Arguments {
-    /// Number of ranks, 1 to 4096 [default: the number of tasks that Slurm or PBS has given].
+    /// Number of ranks, 1 to 4096 [default: the number of tasks that Slurm or PBS has given, of cores that Flux has].
     #[arg(short = 'n', value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
     pub ranks: Option<u32>,
     /// Hosts to run ranks on, filled in order; SLOTS is the number of ranks [default: this
@@ -84,7 +84,7 @@ pub struct Arguments {
 #[derive(Args)]
 #[command(next_help_heading = "Placement")]
 pub struct Placement {
-    /// How ranks are started; auto: on the nodes that Slurm or PBS has given, if it has and no
+    /// How ranks are started; auto: on the nodes that Slurm, Flux or PBS has given, if it has and no
     /// hosts are named.
     #[arg(long, value_enum, default_value_t)]
     pub launcher: Launcher,
@@ -124,6 +124,8 @@ pub enum Launcher {
     Slurm,
     /// By ssh on the nodes of the job of PBS.
     Pbs,
+    /// By `flux exec` on the nodes of the Flux instance.
+    Flux,
     /// On this host.
     Local,
 }

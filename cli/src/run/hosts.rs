@@ -1,9 +1,9 @@
-//! Where the ranks of a job run: this host, named hosts, or the nodes that Slurm or PBS has given.
+//! Where the ranks of a job run: this host, named hosts, or the nodes that Slurm, PBS or Flux has given.
 
 use super::arguments::{Arguments, Launcher};
 use miette::{IntoDiagnostic as _, miette};
 use refrain_launch::{
-    AgentStart, Allocation, HostSlots, HostsSpec, LOCAL_NAME, read_hostfile, without_spares,
+    AgentStart, Allocation, HostSlots, HostsSpec, LOCAL_NAME, flux, read_hostfile, without_spares,
 };
 use std::ffi::OsString;
 use std::time::Duration;
@@ -15,13 +15,13 @@ fn ssh(given: Option<String>) -> Vec<OsString> {
     words.split_ascii_whitespace().map(Into::into).collect()
 }
 
-/// The nodes that Slurm or PBS has given to this job.
+/// The nodes that Slurm, PBS or Flux has given to this job.
 struct ManagedJob {
     /// The manager's name of the job, for people.
     name: String,
     nodes: Vec<HostSlots>,
-    /// Agents are started by srun, else by ssh.
-    is_by_srun: bool,
+    /// How agents are started; `None`: by ssh.
+    start: Option<AgentStart>,
     /// What to do about too few tasks.
     remedy: &'static str,
 }
@@ -32,7 +32,7 @@ impl ManagedJob {
         Ok(found.map(|found| Self {
             name: format!("Slurm's job {}", found.job),
             nodes: found.nodes,
-            is_by_srun: true,
+            start: Some(AgentStart::Srun),
             remedy: "give sbatch or salloc a larger --ntasks",
         }))
     }
@@ -60,8 +60,38 @@ impl ManagedJob {
         Ok(Some(Self {
             name: format!("the job {job} of PBS"),
             nodes,
-            is_by_srun: false,
+            start: None,
             remedy: "give qsub more chunks or a larger mpiprocs",
+        }))
+    }
+
+    /// A Flux instance. A job that runs in a part of an instance has a number in it, which the script of
+    /// `flux batch` has not.
+    fn by_flux() -> miette::Result<Option<Self>> {
+        let is_set = |name| std::env::var_os(name).is_some();
+        if !is_set("FLUX_URI") || is_set("FLUX_JOB_ID") {
+            return Ok(None);
+        }
+        let [command, arguments @ ..] = &flux::RESOURCES;
+        let shown = flux::RESOURCES.join(" ");
+        let advice = "--launcher local runs all on this host";
+        let output = std::process::Command::new(command).args(arguments).output();
+        let output = output.map_err(|error| {
+            miette!("FLUX_URI is set, and `{shown}` cannot be run: {error}: {advice}")
+        })?;
+        if !output.status.success() {
+            return Err(miette!(
+                "`{shown}` failed ({}): {}: {advice}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim()
+            ));
+        }
+        let brokers = flux::brokers(&String::from_utf8_lossy(&output.stdout)).into_diagnostic()?;
+        Ok(Some(Self {
+            name: "the Flux instance".into(),
+            start: Some(AgentStart::Flux(brokers.iter().map(|it| it.rank).collect())),
+            nodes: brokers.into_iter().map(|it| it.host).collect(),
+            remedy: "give flux batch or flux alloc more nodes or cores",
         }))
     }
 }
@@ -84,6 +114,9 @@ fn allocation(arguments: &Arguments) -> miette::Result<Option<ManagedJob>> {
         Launcher::Pbs if are_named => Err(miette!(
             "--launcher pbs takes the nodes of the job: choose them with -l of qsub, and leave out --host and --hostfile"
         )),
+        Launcher::Flux if are_named => Err(miette!(
+            "--launcher flux takes the nodes of the instance: leave out --host and --hostfile"
+        )),
         Launcher::Ssh if !are_named => Err(miette!(
             "--launcher ssh needs hosts: name them with --host or --hostfile"
         )),
@@ -91,7 +124,11 @@ fn allocation(arguments: &Arguments) -> miette::Result<Option<ManagedJob>> {
         Launcher::Auto if are_named => Ok(None),
         Launcher::Auto => match ManagedJob::by_slurm()? {
             Some(job) => Ok(Some(job)),
-            None => ManagedJob::by_pbs(),
+            // Also in a job of PBS: its nodes may have an instance.
+            None => match ManagedJob::by_flux()? {
+                Some(job) => Ok(Some(job)),
+                None => ManagedJob::by_pbs(),
+            },
         },
         Launcher::Slurm => ManagedJob::by_slurm()?.map(Some).ok_or_else(|| {
             miette!(
@@ -101,6 +138,11 @@ fn allocation(arguments: &Arguments) -> miette::Result<Option<ManagedJob>> {
         Launcher::Pbs => ManagedJob::by_pbs()?.map(Some).ok_or_else(|| {
             miette!(
                 "--launcher pbs: there is no job (PBS_JOBID and PBS_NODEFILE are not set): use qsub"
+            )
+        }),
+        Launcher::Flux => ManagedJob::by_flux()?.map(Some).ok_or_else(|| {
+            miette!(
+                "--launcher flux: there is no instance of this job's own (FLUX_URI is not set, or FLUX_JOB_ID is): use flux batch or flux alloc"
             )
         }),
     }
@@ -157,9 +199,9 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
             ));
         }
     }
-    let (hosts, is_by_srun) = match allocation {
-        Some(job) => (job.nodes, job.is_by_srun),
-        None => (named.map_or_else(Vec::new, |hosts| hosts.0.clone()), false),
+    let (hosts, start) = match allocation {
+        Some(job) => (job.nodes, job.start),
+        None => (named.map_or_else(Vec::new, |hosts| hosts.0.clone()), None),
     };
     let lease = lease(arguments)?;
     if spares + services > 0 && hosts.is_empty() {
@@ -168,14 +210,11 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
             _ => format!("--spare-nodes {spares}"),
         };
         return Err(miette!(
-            "{option}: the job runs on this host alone: name hosts with --host or --hostfile, or use an allocation of Slurm or PBS"
+            "{option}: the job runs on this host alone: name hosts with --host or --hostfile, or use an allocation of Slurm, PBS or Flux"
         ));
     }
     Ok(HostsSpec {
-        start: match is_by_srun {
-            true => AgentStart::Srun,
-            false => AgentStart::Shell(ssh(placement.ssh.clone())),
-        },
+        start: start.unwrap_or_else(|| AgentStart::Shell(ssh(placement.ssh.clone()))),
         hosts,
         spares,
         services,

@@ -5,6 +5,7 @@ use crate::launched::{Launched, Process, run};
 use crate::scripted::Hosts;
 use rustix::process::Signal;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 #[test]
@@ -114,6 +115,56 @@ fn nodes_of_pbs_get_a_rank_for_each_line() {
         .env_remove("PBS_JOBID"))
     .expect(2);
     assert!(ended.err.contains("use qsub"), "{}", ended.err);
+}
+
+/// With a script in place of `flux`: two brokers, the second with two cores.
+#[test]
+fn nodes_of_flux_get_a_rank_for_each_core() {
+    let hosts = Hosts::new();
+    let flux = "#!/bin/bash
+cd \"${0%/*}\"
+case $1 in
+resource) cat resources ;;
+exec) echo $$ >\"agent-$3\"; shift 3; exec \"$@\" ;;
+esac
+";
+    fs::write(hosts.file("flux"), flux).unwrap();
+    fs::set_permissions(hosts.file("flux"), fs::Permissions::from_mode(0o700)).unwrap();
+    let resources = r#"{"execution": {"nodelist": ["n[1-2]"], "R_lite": [
+        {"rank": "0", "children": {"core": "4"}}, {"rank": "7", "children": {"core": "0-1"}}]}}"#;
+    fs::write(hosts.file("resources"), resources).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", hosts.file("").display());
+    let job = |options: &str, steps: &str| {
+        let mut command = hosts.job(options, steps);
+        command.env("PATH", &path).env("FLUX_URI", "local:///here");
+        for other in ["SLURM_JOB_ID", "FLUX_JOB_ID"] {
+            command.env_remove(other);
+        }
+        command
+    };
+    for options in ["", "--launcher flux"] {
+        let ended = run(&mut job(options, "say=hello fence finalize")).expect(0);
+        assert_eq!(ended.out.matches("hello").count(), 3, "{options}");
+    }
+    assert!(hosts.file("agent-0").exists() && hosts.file("agent-7").exists());
+    let ended = run(&mut job("-n 4", "hello finalize")).expect(2);
+    let words = "4 ranks are asked for, and the Flux instance has 2 nodes with 3 tasks";
+    assert!(ended.err.contains(words), "{}", ended.err);
+    let ended = run(&mut job("--launcher flux --host a", "hello finalize")).expect(2);
+    assert!(ended.err.contains("leave out --host"), "{}", ended.err);
+    // A part of an instance: its other nodes are not this job's.
+    let ended = run(job("-n 1 --launcher flux", "hello").env("FLUX_JOB_ID", "f1")).expect(2);
+    assert!(ended.err.contains("flux alloc"), "{}", ended.err);
+    fs::write(hosts.file("resources"), "none").unwrap();
+    let ended = run(&mut job("", "hello finalize")).expect(2);
+    assert!(ended.err.contains("printed \"none\""), "{}", ended.err);
+    fs::write(hosts.file("flux"), "#!/bin/bash\necho broken >&2; exit 3\n").unwrap();
+    let ended = run(&mut job("", "hello finalize")).expect(2);
+    assert!(ended.err.contains("broken"), "{}", ended.err);
+    fs::remove_file(hosts.file("flux")).unwrap();
+    let ended = run(job("", "hello finalize").env("PATH", hosts.file(""))).expect(2);
+    assert!(ended.err.contains("cannot be run"), "{}", ended.err);
 }
 
 #[test]

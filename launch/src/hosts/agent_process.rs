@@ -1,6 +1,7 @@
-//! Starts the agent of one host, by srun, ssh or the command of `--ssh`; checks that the setup of
+//! Starts the agent of one host, by srun, `flux exec`, ssh or the command of `--ssh`; checks that the setup of
 //! the job fits a message.
 
+use super::flux::EXEC;
 use super::invitation::{Invitation, LOCAL_NAME};
 use super::listing::{AgentStart, HostsSpec};
 use super::message::{AGENT, Setup, ToAgent};
@@ -48,11 +49,12 @@ impl AgentProcess {
             Some(path) => path.clone(),
             None => program::refrain("an agent on each host")?,
         };
-        let is_by_srun = matches!(spec.start, AgentStart::Srun);
-        let remote_shell = match &spec.start {
-            AgentStart::Srun => Some(SRUN.map(OsString::from).to_vec()),
+        let of = |command: &[&str]| command.iter().map(OsString::from).collect();
+        let remote_shell: Option<Vec<OsString>> = match &spec.start {
+            AgentStart::Srun => Some(of(&SRUN)),
+            AgentStart::Flux(_) => Some(of(&EXEC)),
             _ if name == LOCAL_NAME => None,
-            AgentStart::Shell(words) if words.is_empty() => Some(SSH.map(OsString::from).to_vec()),
+            AgentStart::Shell(words) if words.is_empty() => Some(of(&SSH)),
             AgentStart::Shell(words) => Some(words.clone()),
             AgentStart::Tasks(_) => {
                 return Ok(Self {
@@ -63,17 +65,24 @@ impl AgentProcess {
             }
         };
         let remote_shell = remote_shell.map(|mut words| {
-            words.push(name.into());
+            words.push(match &spec.start {
+                AgentStart::Flux(brokers) => {
+                    let mut of_hosts = spec.hosts.iter().zip(brokers);
+                    let broker = of_hosts.find(|(host, _)| host.name == name);
+                    broker.map_or(name.into(), |(_, rank)| rank.to_string().into())
+                }
+                _ => name.into(),
+            });
             words
         });
         let (command, arguments) = match &remote_shell {
             None => (refrain, vec!["agent".into()]),
             Some(words) => {
                 let mut words = words.iter().cloned();
-                // ssh passes the command to a shell, srun does not.
-                let refrain = match is_by_srun {
-                    true => refrain.into_os_string(),
-                    false => quoted(&refrain),
+                // ssh passes the command to a shell, the others do not.
+                let refrain = match &spec.start {
+                    AgentStart::Shell(_) => quoted(&refrain),
+                    _ => refrain.into_os_string(),
                 };
                 let command = PathBuf::from(words.next().unwrap_or_default());
                 let rest = words.chain([refrain, "agent".into()]);

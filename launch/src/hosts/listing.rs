@@ -24,7 +24,7 @@ pub struct HostSlots {
 pub type Tasks = Arc<Mutex<Server>>;
 
 /// How the agents of a job are started. The agent on `localhost` is a child of the launcher, except
-/// with srun.
+/// with srun and flux.
 #[derive(Clone, Debug)]
 pub enum AgentStart {
     /// By this remote shell command; host name and command are appended. Empty:
@@ -32,6 +32,8 @@ pub enum AgentStart {
     Shell(Vec<OsString>),
     /// By srun, in this job's Slurm allocation.
     Srun,
+    /// By `flux exec`, in this job's Flux instance: the rank of the broker on each host.
+    Flux(Vec<u32>),
     /// Another launcher has started a task on each host. The number of the task is that of the
     /// host's first rank.
     Tasks(Tasks),

@@ -6,9 +6,10 @@
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
 //! | `invitation` | the line with the launcher's addresses and the secret for an agent; pure |
-//! | `slurm` | the nodes of a Slurm allocation; pure |
+//! | `slurm`, `flux` | the nodes of a Slurm allocation, the brokers of a Flux instance; pure |
+//! | `short_list` | lists such as `a[1-3]`; pure |
 //! | `message` | messages between launcher and agents; pure |
-//! | `agent_process` | starting the agent on one host, by ssh or srun |
+//! | `agent_process` | starting the agent on one host, by ssh, srun or flux |
 //! | `gathering` | starting agents, and waiting until all have called |
 //! | `beginning` | the agents with which a job begins |
 //! | `moving` | the ranks of a lost host start again on another one |
@@ -19,6 +20,7 @@
 mod agent_process;
 pub mod beginning;
 pub mod far;
+pub mod flux;
 mod gathering;
 pub mod invitation;
 pub mod lease;
@@ -26,6 +28,7 @@ pub mod listing;
 pub mod message;
 mod moving;
 mod reports;
+mod short_list;
 pub mod slurm;
 
 use super::link::Link;

@@ -1,6 +1,7 @@
 //! The nodes of a Slurm allocation, from the variables that `salloc` and `sbatch` set. Pure.
 
 use super::listing::{HostSlots, NotAHost};
+use super::short_list::{LENGTH_MAX, expand};
 
 /// The command that starts an agent in an allocation; the node's name and the agent's command are
 /// appended. A step has one node, so that the loss of a node ends no other step. The invitation goes
@@ -18,10 +19,6 @@ pub const SRUN: [&str; 11] = [
     "-n1",
     "-w",
 ];
-/// Maximum number of nodes: a list of some bytes can stand for any number.
-const NODES_MAX: usize = 1 << 16;
-/// Maximum number of digits of a number in a name.
-const DIGITS_MAX: usize = 19;
 
 /// What Slurm has given to this job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +49,7 @@ impl Allocation {
                 "{name}={value:?} cannot be understood: name the hosts with --host, or set --launcher local"
             ))
         };
-        let names = nodes(&list).ok_or_else(|| wrong("SLURM_JOB_NODELIST", &list))?;
+        let names = expand(&list).ok_or_else(|| wrong("SLURM_JOB_NODELIST", &list))?;
         let tasks = variable("SLURM_TASKS_PER_NODE").unwrap_or_default();
         let slots = tasks_per_node(&tasks).filter(|slots| slots.len() == names.len());
         let slots = slots.ok_or_else(|| wrong("SLURM_TASKS_PER_NODE", &tasks))?;
@@ -60,50 +57,6 @@ impl Allocation {
         let nodes = names.into_iter().zip(slots).map(host).collect();
         Ok(Some(Self { job, nodes }))
     }
-}
-
-/// The names of a list such as `a[1-3,07],b`. `None`: it is not a list, or has too many names.
-fn nodes(list: &str) -> Option<Vec<String>> {
-    let mut found = Vec::new();
-    let mut rest = list;
-    loop {
-        let mut is_inside = false;
-        let end = rest.find(|letter| {
-            is_inside = (is_inside || letter == '[') && letter != ']';
-            letter == ',' && !is_inside
-        });
-        let (part, more) = rest.split_at(end.unwrap_or(rest.len()));
-        names(part, String::new(), &mut found)?;
-        match more.strip_prefix(',') {
-            Some(more) => rest = more,
-            None => return Some(found),
-        }
-    }
-}
-
-/// Adds the names that one part of a list stands for, after `begin`.
-fn names(part: &str, begin: String, found: &mut Vec<String>) -> Option<()> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
-    let Some((before, rest)) = part.split_once('[') else {
-        let name = begin + part;
-        let is_name = !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain);
-        found.push(name);
-        return (is_name && found.len() <= NODES_MAX).then_some(());
-    };
-    let (numbers, after) = rest.split_once(']')?;
-    for range in numbers.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let is_number =
-            |it: &str| it.len() <= DIGITS_MAX && it.bytes().all(|it| it.is_ascii_digit());
-        if !is_number(first) || !is_number(last) {
-            return None;
-        }
-        let width = first.len();
-        for number in first.parse::<u64>().ok()?..=last.parse().ok()? {
-            names(after, format!("{begin}{before}{number:0width$}"), found)?;
-        }
-    }
-    Some(())
 }
 
 /// The numbers of a list such as `2(x3),1`.
@@ -116,7 +69,7 @@ fn tasks_per_node(list: &str) -> Option<Vec<u32>> {
         };
         let tasks: u32 = tasks.parse().ok().filter(|tasks| *tasks > 0)?;
         let times: usize = times.parse().ok()?;
-        if times > NODES_MAX - all.len() {
+        if times > LENGTH_MAX - all.len() {
             return None;
         }
         all.extend(std::iter::repeat_n(tasks, times));
@@ -196,37 +149,9 @@ mod tests {
     }
 
     proptest! {
-        /// A list in Slurm's short form stands for the names that it was made of.
-        #[test]
-        fn short_lists_stand_for_all_their_names(
-            groups in prop::collection::vec(
-                ("[a-z][a-z0-9-]{0,4}", 1..5_usize, prop::collection::vec((0..900_u32, 0..20_u32), 0..4), "(-ib)?"),
-                1..5,
-            ),
-        ) {
-            let (mut parts, mut names) = (Vec::new(), Vec::new());
-            for (begin, width, ranges, end) in groups {
-                if ranges.is_empty() {
-                    parts.push(format!("{begin}{end}"));
-                    names.push(format!("{begin}{end}"));
-                    continue;
-                }
-                let number = |number| format!("{number:0width$}");
-                let range = |(first, more): &(u32, u32)| match more {
-                    0 => number(*first),
-                    _ => format!("{}-{}", number(*first), number(first + more)),
-                };
-                let shown: Vec<String> = ranges.iter().map(range).collect();
-                parts.push(format!("{begin}[{}]{end}", shown.join(",")));
-                let all = ranges.iter().flat_map(|(first, more)| *first..=first + more);
-                names.extend(all.map(|it| format!("{begin}{}{end}", number(it))));
-            }
-            prop_assert_eq!(nodes(&parts.join(",")), Some(names));
-        }
-
         #[test]
         fn any_text_is_read_or_refused(text in "[a1\\[\\],(x)-]{0,20}") {
-            let _ = (nodes(&text), tasks_per_node(&text));
+            let _ = tasks_per_node(&text);
         }
     }
 }
