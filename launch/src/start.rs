@@ -264,6 +264,10 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let GoingOn { incarnation, run } = going_on.transpose()?.unwrap_or_default();
     let lives = |rank| {
         let lives = Lives::new(max_restarts, faults.kill_at_clock(rank));
+    let introductions = match &mut job_dir {
+        Some(dir) if !spec.config.introduces_all() => dir.open_introductions(ranks)?,
+        _ => Introductions::new(ranks as usize, spec.config.introduces_all()),
+    };
         match incarnation {
             0 => lives,
             _ => lives.of_later_run(incarnation),
@@ -273,8 +277,6 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         Placement::Local(starter) if !starter.polls_ends => Some(ChildEnds::watch()?),
         _ => None,
     };
-    // The folder does not hold which ranks an earlier run has introduced. JOB-3
-    let introduces_all = spec.config.introduces_all() || incarnation > 0;
     let mut job = Job {
         ranks: Vec::with_capacity(ranks as usize),
         child_ends,
@@ -287,7 +289,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         monitor: Monitor::open(&spec.monitor)?,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
-        introductions: Introductions::new(ranks as usize, introduces_all),
+        introductions,
+        unmet: Vec::new(),
         losses,
         rounds,
         past_last_fence: false,
