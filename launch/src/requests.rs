@@ -235,7 +235,7 @@ impl Job {
             let (of_host, launcher) = hosts.config_of(rank);
             *config = of_host.clone();
             config.events = self.config.events.clone();
-            if let Some(shards) = self.loggers.shards_at(launcher) {
+            if let Some(shards) = self.loggers.shards_at(rank, launcher) {
                 config.events.shards = shards;
             }
             if let Some(place) = self.checkpoint_servers.place_of(rank, launcher) {
