@@ -212,6 +212,7 @@ fn spec(
             replicas: events.event_replicas,
             directory: events.event_dir.clone(),
             rings: events.event_rings.clone(),
+            spread: events.spread_loggers,
             continues: false,
             program: None,
         },

@@ -52,6 +52,22 @@ impl Introductions {
         }
     }
 
+    /// Two ranks were introduced before any of them was started, in an earlier run of the job. JOB-8
+    pub fn note(&mut self, (one, other): (u32, u32)) {
+        if let Self::Asked(met) = self {
+            met[one as usize].insert(other);
+            met[other as usize].insert(one);
+        }
+    }
+
+    /// Number of pairs of ranks that are introduced, of a job of this size.
+    pub fn pairs(&self, size: usize) -> usize {
+        match self {
+            Self::All => size * size.saturating_sub(1) / 2,
+            Self::Asked(met) => met.iter().map(BTreeSet::len).sum::<usize>() / 2,
+        }
+    }
+
     /// Introduces two ranks. Returns pairs of a rank to tell and the peer that it can reach.
     pub fn introduce(
         &mut self,

@@ -40,7 +40,8 @@ impl CheckpointServers {
         let secret = Secret::random().map_err(failed)?;
         let mut servers = Vec::new();
         for (number, host) in (first..).zip(hosts) {
-            let port = host.ready.ports.last().ok_or_else(|| {
+            let made = host.ready.ports.last().zip(host.ready.checkpoints.as_ref());
+            let (port, folder) = made.ok_or_else(|| {
                 JobError::Config(format!(
                     "host {} has no port for a checkpoint server",
                     host.name
@@ -49,7 +50,7 @@ impl CheckpointServers {
             let mut server = RemoteService::new(host, number, *port, &secret);
             let mut arguments: Vec<OsString> = vec!["checkpointd".into()];
             let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
-            option("--dir", host.ready.checkpoints.clone().into());
+            option("--dir", folder.into());
             option("--listen", format!("tcp:{}", server.listens()).into());
             option("--secret", "-".into());
             server.prepare(arguments, None);

@@ -66,6 +66,8 @@ pub struct Glance {
     pub starts: Vec<(usize, u32)>,
     pub replays: Vec<(usize, u32)>,
     pub recoveries: usize,
+    /// Number of pairs of ranks that were introduced to each other.
+    pub introduced_pairs: usize,
     /// The newest stable checkpoint of each rank that has one: its number, and its age in seconds.
     pub checkpoints: Vec<(u64, u64)>,
     pub logs: Logs,
@@ -180,6 +182,7 @@ impl Job {
         let mut glance = Glance {
             seconds: (now - begin).as_secs(),
             recoveries: self.recoveries.ended().len(),
+            introduced_pairs: self.introductions.pairs(self.lives.len()),
             ..Glance::default()
         };
         for figures in self.schedule.scheduler.figures() {

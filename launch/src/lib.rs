@@ -231,6 +231,8 @@ pub struct Job {
     progress: Option<Progress>,
     key_values: KeyValues,
     introductions: Introductions,
+    /// Pairs of ranks that have asked for their introduction in this turn, the lower rank first.
+    unmet: Vec<(u32, u32)>,
     losses: Losses,
     rounds: Rounds,
     /// All ranks have passed the last fence: their logs no longer grow, and a restarted rank

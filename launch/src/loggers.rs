@@ -5,12 +5,14 @@
 //! |---|---|
 //! | `command` | arguments of each event logger; pure, except that it chooses ports |
 //! | `folders` | folders of their files and rings |
-//! | `remote`, `on_hosts` | loggers on hosts of their own |
+//! | `remote`, `on_hosts` | loggers on other hosts |
+//! | `spread` | which of these have which loggers when ranks are there, too; pure |
 
 pub mod command;
 pub mod folders;
 pub mod on_hosts;
 pub mod remote;
+pub mod spread;
 
 use super::job_folder::JobFolder;
 use super::program;
@@ -27,6 +29,7 @@ use refrain_logging::{EventStore, Member};
 use refrain_wire::Secret;
 use remote::{Deaths, RemoteService, ServiceHost};
 use rustix::process::Signal;
+use spread::Spread;
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -50,6 +53,9 @@ pub struct EventLoggerSpec {
     /// removed with the job. `None`: in memory if ranks commit by verbs, else the rings are with
     /// the files.
     pub rings: Option<PathBuf>,
+    /// `--spread-loggers`: they are started on the hosts of ranks, those of a shard on other hosts than
+    /// its ranks.
+    pub spread: bool,
     /// The folder has the loggers' files of an earlier run of the job. JOB-3
     pub continues: bool,
     /// The program `refrain`, which is started as `refrain eventlogger`. `None`: this program, if
@@ -64,6 +70,7 @@ impl Default for EventLoggerSpec {
             replicas: 1,
             directory: None,
             rings: None,
+            spread: false,
             continues: false,
             program: None,
         }
@@ -92,6 +99,8 @@ pub(super) struct EventLoggers {
     ports: Vec<Vec<SocketAddr>>,
     /// Shared secret of loggers and ranks, if the loggers are reachable by TCP.
     secret: Option<Secret>,
+    /// By rank, its shard, if loggers are spread over the hosts of ranks. EL-4
+    shard_of_rank: Vec<usize>,
 }
 
 /// Ranks that one event logger serves.
@@ -143,7 +152,7 @@ impl EventLoggers {
         spec: &EventLoggerSpec,
         config: &mut JobConfig,
         (job, ranks): (u64, u32),
-        (reach, services): (Reach, &[ServiceHost]),
+        (reach, services, spread): (Reach, &[ServiceHost], Option<&Spread>),
     ) -> Result<Self, JobError> {
         match &chosen(spec, &config.protocol, ranks)? {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
@@ -169,7 +178,7 @@ impl EventLoggers {
                 Ok(Self::default())
             }
             Loggers::Started(shards) if !services.is_empty() => {
-                Self::start_on(services, spec, *shards, config)
+                Self::start_on((services, spread), spec, *shards, config)
             }
             Loggers::Started(shards) => {
                 Self::start_shards(spec, *shards, config, (job, ranks, reach))
@@ -282,11 +291,15 @@ impl EventLoggers {
         Ok(())
     }
 
-    /// The addresses of the loggers for ranks that reach this host at `host`; `None`: they are the
+    /// The addresses of the loggers for a rank that reaches this host at `host`; `None`: they are the
     /// same for all ranks.
-    pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
-        if let Some(shards) = self.far_shards(host) {
-            return Some(shards);
+    pub(super) fn shards_at(&self, rank: usize, host: IpAddr) -> Option<Vec<Vec<String>>> {
+        if let Some(mut shards) = self.far_shards(host) {
+            return Some(match self.shard_of_rank.get(rank) {
+                // A rank takes the shard of its number modulo the number of those that it knows. EL-4
+                Some(own) => vec![shards.swap_remove(*own)],
+                None => shards,
+            });
         }
         let secret = self.secret.as_ref()?;
         let address = |port: &SocketAddr| {

@@ -173,6 +173,7 @@ impl Job {
                 "status": outcome.status,
                 "failure": outcome.failure,
                 "recoveries": self.recoveries.ended().len(),
+                "introduced_pairs": self.introductions.pairs(self.lives.len()),
             }));
         }
     }
@@ -224,6 +225,7 @@ fn json_of(glance: &Glance) -> Value {
         "replaying": lives(&glance.replays),
         "left": glance.left,
         "recoveries": glance.recoveries,
+        "introduced_pairs": glance.introduced_pairs,
         "ranks_with_checkpoint": glance.checkpoints.len(),
         "oldest_checkpoint_seconds": glance.checkpoints.iter().map(|(_, age)| age).max(),
         "log_memory_bytes": logs.memory_bytes,
@@ -257,6 +259,12 @@ fn metrics_of(glance: &Glance) -> String {
             "counter",
             "Ended recoveries of ranks.",
             Some(glance.recoveries as f64),
+        ),
+        (
+            "introduced_pairs",
+            "gauge",
+            "Pairs of ranks that were introduced to each other.",
+            Some(glance.introduced_pairs as f64),
         ),
         (
             "log_memory_bytes",

@@ -394,8 +394,8 @@ impl Job {
         }
     }
 
-    /// `rank` has something to send to `other` for the first time.
-    pub(super) fn introduce(&mut self, rank: usize, other: u32) -> Result<(), String> {
+    /// `rank` has something to send to `other` for the first time: both are told at the end of this turn.
+    pub(super) fn will_introduce(&mut self, rank: usize, other: u32) -> Result<(), String> {
         let size = self.ranks.len();
         let other = other as usize;
         if other >= size {
@@ -411,12 +411,35 @@ impl Job {
                 )),
             };
         }
-        let states = [self.peer_state(rank), self.peer_state(other)];
-        let state = |it| states[usize::from(it != rank)];
-        for (who, of) in self.introductions.introduce(state, (rank, other)) {
-            self.tell_up(who, of);
+        if rank != other && !self.introductions.have_met(rank, other) {
+            let (one, other) = (rank.min(other), rank.max(other));
+            self.unmet.push((one as u32, other as u32));
         }
         Ok(())
+    }
+
+    /// Introduces the ranks that have asked since the last call, when their pairs are stored. JOB-8
+    pub(super) fn introduce_asked(&mut self) {
+        if self.unmet.is_empty() || !self.is_running() {
+            return;
+        }
+        let mut pairs = std::mem::take(&mut self.unmet);
+        pairs.sort_unstable();
+        pairs.dedup();
+        if let Some(dir) = &mut self.job_dir {
+            match dir.store_pairs(&pairs) {
+                Ok(line) => self.say(line),
+                Err(error) => return self.fail(1, error.to_string()),
+            }
+        }
+        for (one, other) in pairs {
+            let (one, other) = (one as usize, other as usize);
+            let states = [self.peer_state(one), self.peer_state(other)];
+            let state = |it| states[usize::from(it != one)];
+            for (who, of) in self.introductions.introduce(state, (one, other)) {
+                self.tell_up(who, of);
+            }
+        }
     }
 
     fn tell_up(&mut self, who: usize, of: usize) {

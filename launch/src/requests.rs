@@ -102,7 +102,7 @@ impl Job {
                 let served = self.key_values.host(rank, host)?;
                 self.answer_hosts(&served)?;
             }
-            ToLauncher::Meet(other) => self.introduce(rank, other)?,
+            ToLauncher::Meet(other) => self.will_introduce(rank, other)?,
             ToLauncher::Fence { generation, last } => self.reach_fence(rank, generation, last)?,
             ToLauncher::Statistics(figures) => {
                 self.statistics.resize(self.ranks.len(), None);
@@ -235,7 +235,7 @@ impl Job {
             let (of_host, launcher) = hosts.config_of(rank);
             *config = of_host.clone();
             config.events = self.config.events.clone();
-            if let Some(shards) = self.loggers.shards_at(launcher) {
+            if let Some(shards) = self.loggers.shards_at(rank, launcher) {
                 config.events.shards = shards;
             }
             if let Some(place) = self.checkpoint_servers.place_of(rank, launcher) {
@@ -289,6 +289,8 @@ impl Job {
                 self.answer(rank, &done, None)
             }
             Fencing::Opens { leaving } => {
+                // After the last fence ranks do not meet.
+                self.introduce_asked();
                 // With events at ranks the first fence is the end of joining.
                 self.losses.begin();
                 self.past_last_fence = leaving.len() == self.ranks.len();

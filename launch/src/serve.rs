@@ -234,6 +234,7 @@ impl Job {
         for rank in self.reported_ends() {
             ended.extend(self.take_end(rank).map(|end| (rank, end)));
         }
+        self.introduce_asked();
         self.release_output();
         self.follow(&ended);
         if self.is_running() {
@@ -251,6 +252,8 @@ impl Job {
             self.order_checkpoints();
             self.step_whole_checkpoint();
         }
+        // Ends that were noticed above come after messages.
+        self.introduce_asked();
         self.write_output();
         self.draw_progress();
         self.step_monitor();

@@ -17,6 +17,7 @@ use super::key_values::KeyValues;
 use super::limits;
 use super::linkage;
 use super::lives::Lives;
+use super::loggers::spread::{self, Spread};
 use super::loggers::{EventLoggers, Reach, on_hosts};
 use super::monitor::Monitor;
 use super::output;
@@ -36,6 +37,7 @@ use super::verdict::OutOfMemory;
 use super::{Job, JobSpec, Output, SetsSpec};
 use crate::error::LaunchError;
 use refrain_job::JobError;
+use refrain_job::choice::events::Loggers;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::{self, FabricChoice, provider};
 use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
@@ -220,6 +222,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     let service_ports = check_services(&mut spec)?;
     let new_job = job_id();
     let mut job_dir = JobDir::open(&mut spec, new_job)?;
+    let spread = spread(&spec)?;
+    let service_ports = service_ports + spread.as_ref().map_or(0, Spread::loggers_on_host);
     let id = job_dir.as_ref().map_or(new_job, JobDir::job);
     let now = unix_ns();
     spec.config.began_unix_ns = (job_dir.as_mut()).map_or(now, |dir| dir.began_unix_ns(now));
@@ -244,10 +248,10 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         Placement::Remote(hosts) => hosts.services(),
     };
     let config = &mut spec.config;
-    let place = (reach, &*services);
+    let place = (reach, &*services, spread.as_ref());
     let loggers = EventLoggers::start(&spec.event_loggers, config, job, place)?;
     let number = loggers.processes().len() as u32;
-    let checkpoint_servers = match checkpoint_servers::are_needed(config) {
+    let checkpoint_servers = match checkpoint_servers::are_needed(config) && spread.is_none() {
         true => CheckpointServers::start(&services, number)?,
         false => CheckpointServers::default(),
     };
@@ -260,6 +264,10 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     }
     let faults = Faults::new(spec.faults, ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
+    let introductions = match &mut job_dir {
+        Some(dir) if !spec.config.introduces_all() => dir.open_introductions(ranks)?,
+        _ => Introductions::new(ranks as usize, spec.config.introduces_all()),
+    };
     let going_on = (job_dir.as_mut()).map(|dir| dir.begin_run(&spec.config));
     let GoingOn { incarnation, run } = going_on.transpose()?.unwrap_or_default();
     let lives = |rank| {
@@ -273,8 +281,6 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         Placement::Local(starter) if !starter.polls_ends => Some(ChildEnds::watch()?),
         _ => None,
     };
-    // The folder does not hold which ranks an earlier run has introduced. JOB-3
-    let introduces_all = spec.config.introduces_all() || incarnation > 0;
     let mut job = Job {
         ranks: Vec::with_capacity(ranks as usize),
         child_ends,
@@ -287,7 +293,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         monitor: Monitor::open(&spec.monitor)?,
         progress: None,
         key_values: KeyValues::new(ranks as usize),
-        introductions: Introductions::new(ranks as usize, introduces_all),
+        introductions,
+        unmet: Vec::new(),
         losses,
         rounds,
         past_last_fence: false,
@@ -433,13 +440,12 @@ fn start_agents(
         PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) && !control.contains(&name)
     };
     let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
-    let placed = spec.hosts.place(spec.ranks());
-    let placed = placed.map_err(|error| JobError::Config(error.to_string()))?;
-    fill_in_hosts(spec, placed.into_iter().map(|host| host as u32).collect());
+    let placed = hosts_of_ranks(spec)?;
+    fill_in_hosts(spec, placed);
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();
-    if spec.hosts.services > 0 {
+    if service_ports > 0 {
         setup.services = Some(ServicesSetup {
             ports: service_ports,
             events: spec.event_loggers.directory.clone(),
@@ -463,11 +469,20 @@ fn start_agents(
 /// Checks `--service-nodes`, and returns the number of ports that each of these hosts needs.
 fn check_services(spec: &mut JobSpec) -> Result<u32, JobError> {
     let hosts = spec.hosts.services as u32;
+    let protocol = spec.config.protocol.clone();
+    let ranks = spec.ranks();
+    if spec.event_loggers.spread {
+        if hosts > 0 {
+            return Err(JobError::Config(format!(
+                "--spread-loggers cannot be combined with --service-nodes {hosts}, which have the event loggers: leave one of them out"
+            )));
+        }
+        let on = hosts_of_ranks(spec)?;
+        spread::choose_shards(&mut spec.event_loggers, &protocol, &on)?;
+    }
     if hosts == 0 {
         return Ok(0);
     }
-    let protocol = spec.config.protocol.clone();
-    let ranks = spec.ranks();
     let loggers = on_hosts::count_on(hosts, &mut spec.event_loggers, &protocol, ranks)?;
     if loggers == 0 && !checkpoint_servers::are_needed(&spec.config) {
         return Err(JobError::Config(format!(
@@ -475,6 +490,28 @@ fn check_services(spec: &mut JobSpec) -> Result<u32, JobError> {
         )));
     }
     Ok(loggers.div_ceil(hosts) + 1)
+}
+
+/// By rank, its host at the start; all on the first one without a list of hosts.
+fn hosts_of_ranks(spec: &JobSpec) -> Result<Vec<u32>, JobError> {
+    if spec.hosts.hosts.is_empty() {
+        return Ok(vec![0; spec.ranks() as usize]);
+    }
+    let placed = spec.hosts.place(spec.ranks());
+    let placed = placed.map_err(|error| JobError::Config(error.to_string()))?;
+    Ok(placed.into_iter().map(|host| host as u32).collect())
+}
+
+/// Where event loggers are, if they are spread over the hosts of ranks.
+fn spread(spec: &JobSpec) -> Result<Option<Spread>, JobError> {
+    let loggers = &spec.event_loggers;
+    let Some(Loggers::Started(shards)) = loggers.loggers.as_ref().filter(|_| loggers.spread) else {
+        return Ok(None);
+    };
+    let on = hosts_of_ranks(spec)?;
+    let begun_on = &spec.config.collectives.host_of_rank;
+    let begun_on = if begun_on.is_empty() { &on } else { begun_on };
+    spread::spread(begun_on, &on, (*shards, loggers.replicas)).map(Some)
 }
 
 /// Refuses settings that jobs over several hosts do not support yet, or that have no effect there.

@@ -258,6 +258,11 @@ pub struct Events {
     /// Event loggers per started shard; each event is sent to all of them.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = replicas)]
     pub event_replicas: u32,
+    /// Start the event loggers on the hosts of ranks, those of a shard on other hosts than its ranks;
+    /// each host has a shard unless --event-loggers says otherwise. With --event-replicas 3 the job
+    /// outlives a host [default: on the launcher's host].
+    #[arg(long)]
+    pub spread_loggers: bool,
     /// File with the --secret of the event loggers at tcp: addresses.
     #[arg(long, value_name = "FILE")]
     pub event_secret: Option<PathBuf>,

@@ -1,8 +1,9 @@
 //! A program for the tests of `--job-dir`: all ranks exchange messages in rounds, receive them in the
 //! order of arrival, and print a line in each round.
 //!
-//! `FOLDER EVERY`: rounds between two checkpoints; 0: only on request; `none`: none at all. In the middle
-//! each rank makes a file `holds-RANK-LIFE` and waits until there is a file `go`.
+//! `FOLDER EVERY [ring]`: rounds between two checkpoints; 0: only on request; `none`: none at all. In the
+//! middle each rank makes a file `holds-RANK-LIFE` and waits until there is a file `go`. `ring`: each rank
+//! sends to the next one only.
 
 use refrain::{Error, World, from_any, to};
 use std::fs;
@@ -17,8 +18,12 @@ const ROUND: u64 = 1;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ended =
-        World::init().and_then(|world| rounds(world, Path::new(&arguments[0]), &arguments[1]));
+    let exchange = match arguments.get(2).map(String::as_str) {
+        Some("ring") => exchange_in_ring,
+        _ => exchange_with_all,
+    };
+    let ended = World::init()
+        .and_then(|world| rounds(world, Path::new(&arguments[0]), &arguments[1], exchange));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -28,7 +33,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn rounds(mut world: World, folder: &Path, every: &str) -> Result<(), Error> {
+type Exchange = fn(&mut World, u64) -> Result<u64, Error>;
+
+fn rounds(mut world: World, folder: &Path, every: &str, exchange: Exchange) -> Result<(), Error> {
     let every: Option<u64> = every.parse().ok();
     let (mut begin, mut sum) = (0, 0_u64);
     if let Some(mut restored) = world.restored()? {
@@ -51,7 +58,15 @@ fn rounds(mut world: World, folder: &Path, every: &str) -> Result<(), Error> {
     world.finalize()
 }
 
-fn exchange(world: &mut World, sum: u64) -> Result<u64, Error> {
+fn exchange_in_ring(world: &mut World, sum: u64) -> Result<u64, Error> {
+    let (own, size) = (world.rank().0, world.size());
+    let mut bytes = [0; 8];
+    let sent = (sum + u64::from(own)).to_le_bytes();
+    world.sendrecv(&sent, to((own + 1) % size), &mut bytes, from_any())?;
+    Ok((sum * 3 + u64::from_le_bytes(bytes)) % (1 << 40))
+}
+
+fn exchange_with_all(world: &mut World, sum: u64) -> Result<u64, Error> {
     let own = world.rank().0;
     let others = || (0..world.size()).filter(move |rank| *rank != own);
     let others: Vec<u32> = others().collect();

@@ -65,7 +65,12 @@ impl Stage {
     /// Waits until all ranks wait in the middle.
     #[track_caller]
     fn await_middle(&self, launched: &Launched, life: u32) {
-        for rank in 0..RANKS {
+        self.await_middle_of(RANKS, launched, life);
+    }
+
+    #[track_caller]
+    fn await_middle_of(&self, ranks: u32, launched: &Launched, life: u32) {
+        for rank in 0..ranks {
             let file = self.file(&format!("holds-{rank}-{life}"));
             while !file.exists() {
                 assert!(launched.is_running(), "the job ended before {file:?}");
@@ -80,13 +85,18 @@ impl Stage {
 
     /// What the job prints that is not disturbed.
     fn expected(&self) -> Vec<String> {
+        self.expected_of(RANKS, &[])
+    }
+
+    /// As [`expected`](Self::expected), with more arguments.
+    fn expected_of(&self, ranks: u32, more: &[&str]) -> Vec<String> {
         self.go();
         let mut alone = refrain();
-        alone.args(["run", "-n", "3", "--no-prefix", "--"]);
+        alone.args(["run", "-n", &ranks.to_string(), "--no-prefix", "--"]);
         alone.arg(example("refrain-test-whole-job"));
-        let ended = run(alone.arg(self.folder.path()).arg("0")).expect(0);
+        let ended = run(alone.arg(self.folder.path()).arg("0").args(more)).expect(0);
         fs::remove_file(self.file("go")).expect("it is there");
-        for rank in 0..RANKS {
+        for rank in 0..ranks {
             fs::remove_file(self.file(&format!("holds-{rank}-0"))).expect("it is there");
         }
         lines(&[&ended])
@@ -166,6 +176,54 @@ fn a_program_without_checkpoints_is_repeated() {
     stage.go();
     let second = run(&mut stage.job("-n 3", "none")).expect(0);
     assert_eq!(lines(&[&first, &second]), expected);
+}
+
+/// Ranks of a later run meet those that they have met before, and no others; unless the file with the
+/// pairs is damaged.
+// JOB-8 REC-3
+#[test]
+fn a_later_run_introduces_the_pairs_of_the_earlier_ones() {
+    const RANKS: u32 = 64;
+    let stage = Stage::new();
+    let expected = stage.expected_of(RANKS, &["ring"]);
+    let status = stage.file("status");
+    let job = || {
+        let options = format!("-n {RANKS} --status-file {}", status.display());
+        let mut command = stage.job(&options, "0");
+        command.arg("ring");
+        command
+    };
+    let introduced = || {
+        let text = fs::read_to_string(&status).expect("it was written");
+        let last: serde_json::Value =
+            serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(last["ended"], true);
+        last["introduced_pairs"].as_u64().expect("a number") as u32
+    };
+    let mut runs = Vec::new();
+    for life in 0..2 {
+        let launched = Launched::start(&mut job());
+        stage.await_middle_of(RANKS, &launched, life);
+        launched.signal(Signal::USR1);
+        runs.push(launched.end().expect(STOPPED));
+        assert_eq!(introduced(), RANKS, "a ring, run {life}");
+    }
+    let file = stage.job_dir().join("introductions");
+    let whole = fs::read(&file).expect("it is there");
+    fs::write(&file, &whole[..whole.len() - 1]).expect("ours");
+    let launched = Launched::start(&mut job());
+    stage.await_middle_of(RANKS, &launched, 2);
+    launched.signal(Signal::USR1);
+    runs.push(launched.end().expect(STOPPED));
+    expect_words(
+        &runs[2],
+        &["introductions is damaged or incomplete: all ranks"],
+    );
+    stage.go();
+    runs.push(run(&mut job()).expect(0));
+    assert_eq!(introduced(), RANKS * (RANKS - 1) / 2, "all");
+    assert_eq!(lines(&runs.iter().collect::<Vec<_>>()), expected);
+    stage.expect_nothing_left();
 }
 
 /// Hosts are not part of the job: it goes on with others, and its loggers on one of their own. The signal comes to an agent, as with
@@ -320,11 +378,12 @@ fn a_job_goes_on_after_a_kill_of_everything() {
         ];
         let workload = workloads[random.usize(..workloads.len())];
         let options = [
-            "-n 3",
-            "-n 3 --event-loggers 2",
-            "-n 3 --event-replicas 3 --protocol pessimist-classic",
+            "",
+            "--event-loggers 2",
+            "--event-replicas 3 --protocol pessimist-classic",
         ];
-        let options = options[random.usize(..options.len())];
+        let ranks = ["3", "6"][random.usize(..2)];
+        let options = format!("-n {ranks} {}", options[random.usize(..options.len())]);
         println!("seed {seed}: {options} {workload}");
         let words = || {
             let program = env!("CARGO_BIN_EXE_refrain-workload");
@@ -332,13 +391,13 @@ fn a_job_goes_on_after_a_kill_of_everything() {
         };
         let mut alone = refrain();
         alone
-            .args(["run", "--no-prefix", "-n", "3", "--"])
+            .args(["run", "--no-prefix", "-n", ranks, "--"])
             .args(words());
         let expected = run(&mut alone).expect(0).out;
         let mut out = String::new();
         for number in 0.. {
             runs += 1;
-            let launched = Launched::start(stage.command(options).args(words()));
+            let launched = Launched::start(stage.command(&options).args(words()));
             if number < 5 {
                 thread::sleep(Duration::from_millis(random.u64(..400)));
                 if random.bool() && launched.is_running() {

@@ -33,6 +33,7 @@ mod same_memory;
 mod scripted;
 mod service_nodes;
 mod spill;
+mod spread_loggers;
 mod ssh;
 mod standard_input;
 mod survival;

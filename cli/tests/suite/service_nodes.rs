@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 
 /// The services of a host: the processes that its agent has started, and those of its ranks.
-fn children(hosts: &Hosts, host: &str) -> Vec<(u32, String)> {
+pub fn children(hosts: &Hosts, host: &str) -> Vec<(u32, String)> {
     let agent = hosts.0.text(&format!("agent-{host}"));
     let agent = agent.trim();
     let children = fs::read_to_string(format!("/proc/{agent}/task/{agent}/children"));

@@ -2,16 +2,17 @@
 
 use super::input::Input;
 use super::ranks::{AgentRank, Shared};
-use super::services::Services;
+use super::services::{Services, cannot_start};
 use super::watch::Watch;
 use crate::error::LaunchError;
 use crate::hosts::invitation::NotAnInvitation;
-use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, ServicesSetup, Setup, ToAgent};
+use crate::hosts::message::{
+    FromAgent, Life, Recipient, Refusal, ServicesReady, ServicesSetup, Setup, ToAgent,
+};
 use crate::leftovers;
 use crate::polling;
 use crate::spawn::HostPart;
 use crate::start::{self, Prepared};
-use crate::verdict::End;
 use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
@@ -66,7 +67,7 @@ struct Agent {
     shared: Shared,
     /// `None` before the setup. Dropped after the ranks, which use the files that it removes.
     prepared: Option<Prepared>,
-    /// On a host of services.
+    /// On a host with services.
     services: Option<Services>,
     /// The launcher has said that the job is over.
     is_over: bool,
@@ -150,7 +151,9 @@ impl Agent {
             }
         }
         let next_request = self.watch.as_ref().and_then(Watch::next_request);
-        let timeout = next_request.and_then(|left| Timespec::try_from(left).ok());
+        let next_look = self.services.as_ref().and_then(Services::next_look);
+        let next = next_request.into_iter().chain(next_look).min();
+        let timeout = next.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WireError::from(error).into()),
@@ -225,13 +228,9 @@ impl Agent {
                     let Some(services) = &mut self.services else {
                         continue;
                     };
-                    let started = services.start(number, folder, &arguments, &secret);
+                    let started = services.start(number, folder, arguments, secret);
                     if let Err(reason) = started {
-                        self.wire.say(&FromAgent::ServiceEnded {
-                            number,
-                            end: End::Exited(1),
-                            reason: Some(reason),
-                        })?;
+                        self.wire.say(&cannot_start(number, reason))?;
                     }
                 }
                 ToAgent::SignalService { number, signal } => {
@@ -301,29 +300,25 @@ impl Agent {
     }
 
     fn look_at_services(&mut self) -> Result<(), AgentError> {
-        let ended = self.services.as_mut().map(Services::take_ended);
-        for word in ended.into_iter().flatten() {
-            self.wire.say(&word)?;
+        let Some(services) = &mut self.services else {
+            return Ok(());
+        };
+        let failed = services.start_waiting();
+        for word in services.take_ended().iter().chain(&failed) {
+            self.wire.say(word)?;
         }
         Ok(())
     }
 
-    /// Prepares a host of services.
-    fn set_up_services(&mut self, mut setup: Setup, asked: &ServicesSetup) -> FromAgent {
-        let job = (setup.job, setup.size);
-        match Services::prepare(asked, &mut setup.config, job) {
-            Ok(services) => {
-                let ready = services.ready();
-                self.services = Some(services);
-                FromAgent::Ready {
-                    config: setup.config,
-                    boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
-                    differing_addresses: None,
-                    services: Some(ready),
-                }
-            }
-            Err(error) => refused(&error.into()),
-        }
+    /// Prepares services.
+    fn set_up_services(
+        &mut self,
+        setup: &Setup,
+        asked: &ServicesSetup,
+    ) -> Result<ServicesReady, JobError> {
+        let (job, has_ranks) = ((setup.job, setup.size), !setup.ranks.is_empty());
+        let services = Services::prepare(asked, &mut setup.config.clone(), job, has_ranks)?;
+        Ok(self.services.insert(services).ready())
     }
 
     /// Prepares this host, or refuses with the reason.
@@ -336,9 +331,20 @@ impl Agent {
         leftovers::remove(&leftovers::folders());
         let host = (self.host + 1).to_string();
         setup.environment.push((HOST_VARIABLE.into(), host.into()));
-        if let Some(asked) = setup.services.take() {
+        let asked = setup.services.take();
+        let services = asked.map(|asked| self.set_up_services(&setup, &asked));
+        let services = match services.transpose() {
+            Ok(services) => services,
+            Err(error) => return Ok(self.wire.say(&refused(&error.into()))?),
+        };
+        if services.is_some() && setup.ranks.is_empty() {
             self.watch = (setup.lease.map(Watch::begin).transpose()).map_err(AgentError::Lease)?;
-            let answer = self.set_up_services(setup, &asked);
+            let answer = FromAgent::Ready {
+                config: setup.config,
+                boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
+                differing_addresses: None,
+                services,
+            };
             return Ok(self.wire.say(&answer)?);
         }
         let part = HostPart {
@@ -358,7 +364,7 @@ impl Agent {
                     config: prepared.starter.part.setup.config.clone(),
                     boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
                     differing_addresses: prepared.differing_addresses.clone(),
-                    services: None,
+                    services,
                 }
             }
             Err(error) => refused(&error),

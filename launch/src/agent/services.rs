@@ -1,11 +1,11 @@
-//! A host of services: its agent starts event loggers and checkpoint servers as its children, and no
-//! ranks.
+//! A host with services: its agent starts event loggers, and checkpoint servers if it has no ranks, as its
+//! children.
 
 use crate::hosts::message::{FromAgent, ServicesReady, ServicesSetup};
 use crate::job_folder::JobFolder;
 use crate::leftovers;
 use crate::loggers::command::free_ports;
-use crate::loggers::folders;
+use crate::loggers::folders::{self, EARLIER_OF_AGENT_MAX};
 use crate::program;
 use crate::service_process::ServiceProcess;
 use crate::verdict::End;
@@ -28,12 +28,24 @@ pub(super) struct Services {
     program: PathBuf,
     environment: Vec<(OsString, OsString)>,
     processes: Vec<(u32, ServiceProcess)>,
+    /// Loggers that start when those of an earlier run have ended. JOB-1
+    waiting: Vec<Waiting>,
     ready: ServicesReady,
     _folders: Vec<JobFolder>,
 }
 
+/// A logger that is to be started.
+#[derive(Debug)]
+struct Waiting {
+    number: u32,
+    folder: PathBuf,
+    arguments: Vec<OsString>,
+    secret: String,
+    give_up_at: Instant,
+}
+
 impl Services {
-    /// Makes the folders, and chooses ports.
+    /// Makes the folders, and chooses ports; `has_ranks`: there is no checkpoint server.
     ///
     /// # Errors
     /// A folder cannot be made.
@@ -41,25 +53,31 @@ impl Services {
         asked: &ServicesSetup,
         config: &mut JobConfig,
         (job, ranks): (u64, u32),
+        has_ranks: bool,
     ) -> Result<Self, JobError> {
         let events = folders::of_files(asked.events.as_deref(), job)?;
         let rings = folders::of_rings(asked.rings.as_deref(), config, job)?;
         let (parent, suffix) = (std::env::temp_dir(), leftovers::CHECKPOINTS_SUFFIX);
         let names = ("checkpoints", "--checkpoint-dir");
-        let checkpoints = JobFolder::temporary(&parent, job, suffix, names)?;
+        let checkpoints = match has_ranks {
+            // That folder is theirs.
+            true => None,
+            false => Some(JobFolder::temporary(&parent, job, suffix, names)?),
+        };
         let ports = free_ports(1, asked.ports)?;
         let ready = ServicesReady {
             ports: ports.into_iter().flatten().collect(),
             events: events.path.clone(),
             rings: rings.as_ref().map(|it| it.path.clone()),
             // The folder itself has a lock of its own.
-            checkpoints: checkpoints.path.join("server"),
+            checkpoints: checkpoints.as_ref().map(|it| it.path.join("server")),
         };
-        let folders = [Some(events), rings, Some(checkpoints)];
+        let folders = [Some(events), rings, checkpoints];
         Ok(Self {
             program: program::refrain("services of the job")?,
             environment: verbs::environment(config, ranks).into_iter().collect(),
             processes: Vec::new(),
+            waiting: Vec::new(),
             ready,
             _folders: folders.into_iter().flatten().collect(),
         })
@@ -70,7 +88,8 @@ impl Services {
         self.ready.clone()
     }
 
-    /// Starts a service; with the folder of a logger, and whether that is new. EL-3
+    /// Starts a service; with the folder of a logger, and whether that is new. If it is not, the logger
+    /// waits for that of an earlier run. EL-3
     ///
     /// # Errors
     /// The reason, for people.
@@ -78,16 +97,58 @@ impl Services {
         &mut self,
         number: u32,
         folder: Option<(PathBuf, bool)>,
-        arguments: &[OsString],
-        secret: &str,
+        arguments: Vec<OsString>,
+        secret: String,
     ) -> Result<(), String> {
         match folder {
             Some((folder, true)) => Logbook::begin(&folder).map_err(|error| error.to_string())?,
             Some((folder, false)) => {
-                folders::await_earlier_logger(&folder).map_err(|error| error.to_string())?;
+                self.waiting.push(Waiting {
+                    number,
+                    folder,
+                    arguments,
+                    secret,
+                    give_up_at: Instant::now() + EARLIER_OF_AGENT_MAX,
+                });
+                return Ok(());
             }
             None => {}
         }
+        self.start_now(number, &arguments, &secret)
+    }
+
+    /// Starts the loggers whose folders are free. Returns those that cannot be started.
+    pub(super) fn start_waiting(&mut self) -> Vec<FromAgent> {
+        let mut failed = Vec::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            let stays = || folders::earlier_logger_stays(&waiting.folder, EARLIER_OF_AGENT_MAX);
+            let started = match folders::earlier_logger_runs(&waiting.folder) {
+                Ok(true) if Instant::now() < waiting.give_up_at => {
+                    self.waiting.push(waiting);
+                    continue;
+                }
+                Ok(true) => Err(stays().to_string()),
+                Ok(false) => self.start_now(waiting.number, &waiting.arguments, &waiting.secret),
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(reason) = started {
+                failed.push(cannot_start(waiting.number, reason));
+            }
+        }
+        failed
+    }
+
+    /// When [`start_waiting`](Self::start_waiting) has to be called again.
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        (!self.waiting.is_empty()).then_some(folders::LOOK_AGAIN)
+    }
+
+    fn start_now(
+        &mut self,
+        number: u32,
+        arguments: &[OsString],
+        secret: &str,
+    ) -> Result<(), String> {
         let secret = format!("{secret}\n");
         let started =
             ServiceProcess::start(&self.program, arguments, &self.environment, Some(&secret));
@@ -126,6 +187,15 @@ impl Services {
             false
         });
         ended
+    }
+}
+
+/// What the launcher hears of a service that cannot be started.
+pub(super) fn cannot_start(number: u32, reason: String) -> FromAgent {
+    FromAgent::ServiceEnded {
+        number,
+        end: End::Exited(1),
+        reason: Some(reason),
     }
 }
 

@@ -26,6 +26,8 @@ pub fn gather(
     let wrong = |error: super::listing::NotAHost| JobError::Config(error.to_string());
     let place_of_rank = spec.place(setup.size).map_err(wrong)?;
     check_setup(&setup)?;
+    // Loggers that are spread are on all hosts with ranks.
+    let is_spread = setup.services.is_some() && spec.services == 0;
     let placed = |place| {
         let ranks = (0..setup.size).filter(|rank| place_of_rank[*rank as usize] == place);
         let ranks: Vec<u32> = ranks.collect();
@@ -34,7 +36,7 @@ pub fn gather(
             place,
             number: place as u32,
             ranks,
-            is_for_services,
+            is_for_services: is_for_services || is_spread,
         })
     };
     let placed = (0..spec.hosts.len()).filter_map(placed).collect();

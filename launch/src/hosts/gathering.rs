@@ -32,8 +32,15 @@ pub(super) struct Placed {
     pub number: u32,
     /// The ranks.
     pub ranks: Vec<u32>,
-    /// The host gets services instead.
+    /// The host gets services, instead of ranks or beside them.
     pub is_for_services: bool,
+}
+
+impl Placed {
+    /// The host gets services, and never ranks.
+    pub(super) fn is_for_services_only(&self) -> bool {
+        self.is_for_services && self.ranks.is_empty()
+    }
 }
 
 /// A host whose agent is not ready.

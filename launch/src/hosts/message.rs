@@ -58,7 +58,7 @@ pub struct Setup {
     pub folder: Option<PathBuf>,
     /// Pin each rank to a core, if there are enough cores.
     pub pin: bool,
-    /// The host gets services and no ranks.
+    /// The host gets services; those without ranks have checkpoint servers, too.
     pub services: Option<ServicesSetup>,
     /// Ranks run only while the agent has a lease of this length; `None`: they need none, since no
     /// rank is restarted.
@@ -87,8 +87,8 @@ pub struct ServicesReady {
     pub events: PathBuf,
     /// Folder of their rings; `None`: with the files.
     pub rings: Option<PathBuf>,
-    /// Folder of checkpoints, which is removed with the job.
-    pub checkpoints: PathBuf,
+    /// Folder of a checkpoint server, which is removed with the job; `None`: the host has ranks.
+    pub checkpoints: Option<PathBuf>,
 }
 
 /// Messages from the launcher.
@@ -190,7 +190,7 @@ pub enum FromAgent {
         boot: u128,
         /// Why addresses differ in each life although they were to be the same; for people.
         differing_addresses: Option<String>,
-        /// Of a host of services.
+        /// Of a host with services.
         services: Option<ServicesReady>,
     },
     /// The host cannot be prepared.

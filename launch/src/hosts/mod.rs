@@ -123,7 +123,10 @@ impl Hosts {
 
     /// The fabric that all hosts have chosen.
     pub(super) fn fabric(&self) -> Result<String, JobError> {
-        let with_ranks = self.hosts.iter().filter(|host| host.services.is_none());
+        let with_ranks = self
+            .hosts
+            .iter()
+            .filter(|host| !host.placed.is_for_services_only());
         let mut found = with_ranks.map(|host| (&host.name, &host.config.fabric));
         let (first, fabric) = found
             .next()
@@ -142,6 +145,7 @@ impl Hosts {
         let of_services = hosts.filter_map(|(index, host)| {
             Some(ServiceHost {
                 host: index,
+                place: host.placed.place,
                 name: host.name.clone(),
                 agent: host.agent.clone(),
                 address: host.address,

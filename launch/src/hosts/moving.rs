@@ -97,6 +97,8 @@ impl Hosts {
             let lost = &self.hosts[of.from];
             let placed = Placed {
                 place: of.to,
+                // Loggers do not move: ranks keep their addresses.
+                is_for_services: false,
                 ..lost.placed.clone()
             };
             let setup = self.setup_after(lost);

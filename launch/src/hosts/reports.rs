@@ -218,7 +218,10 @@ impl Job {
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
         let lost = format!("host {name}: the connection to the agent is lost: {why}");
         if host.services.is_some() {
-            return self.lose_services(number, &lost);
+            self.lose_services(number, &lost);
+            if ranks.is_empty() || !self.is_running() {
+                return self.mark_ranks_ended(number);
+            }
         }
         let list = list.join(", ");
         let is_over = |rank: &u32| {
@@ -252,7 +255,7 @@ impl Job {
         self.mark_ranks_ended(number);
     }
 
-    /// A host of services is lost. It starts on no other one: its files are lost, or clients do not
+    /// A host with services is lost. They start on no other one: their files are lost, or clients do not
     /// know another address.
     fn lose_services(&mut self, number: usize, lost: &str) {
         if !self.is_running() {

@@ -7,11 +7,13 @@
 //! |---|---|
 //! | `shape` | what all runs of a job have in common |
 //! | `output` | how far the output of ranks was passed on |
+//! | `pairs` | which ranks were introduced to each other |
 //! | `whole_checkpoint` | checkpoints of all ranks at a signal, and the end of the run |
 //!
 //! Docs: `docs/design/whole-job.md`.
 
 mod output;
+mod pairs;
 mod shape;
 pub mod whole_checkpoint;
 
@@ -82,6 +84,7 @@ pub struct JobDir {
     state: State,
     /// Where checkpoints are, if not in this folder.
     other_store: Option<Store>,
+    pairs: pairs::PairsFile,
     /// Held as long as this process lives. JOB-1
     _lock: File,
 }
@@ -171,6 +174,7 @@ impl JobDir {
             path,
             state,
             other_store: None,
+            pairs: pairs::PairsFile::default(),
             _lock: lock,
         };
         dir.prepare(spec)?;
@@ -338,10 +342,12 @@ impl JobDir {
     }
 
     fn remove_folders(&self) -> io::Result<()> {
-        let remove = |folder| match fs::remove_dir_all(self.path.join(folder)) {
+        let unless_missing = |removed: io::Result<()>| match removed {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
+        unless_missing(fs::remove_file(self.path.join(pairs::PAIRS)))?;
+        let remove = |folder| unless_missing(fs::remove_dir_all(self.path.join(folder)));
         FOLDERS.into_iter().try_for_each(remove)
     }
 }

@@ -40,6 +40,7 @@ impl Shape {
             ("--fabric", config.fabric.clone()),
             ("--event-loggers", loggers(spec)),
             ("--event-replicas", spec.event_loggers.replicas.to_string()),
+            ("--spread-loggers", on_or_off(spec.event_loggers.spread)),
             (
                 "--stable",
                 format!("{:?}", config.events.level).to_lowercase(),

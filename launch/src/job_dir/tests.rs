@@ -16,7 +16,7 @@ fn spec(path: &Path) -> JobSpec {
     spec
 }
 
-fn open(path: &Path, job: u64) -> JobDir {
+pub(super) fn open(path: &Path, job: u64) -> JobDir {
     let opened = JobDir::open(&mut spec(path), job).expect("it fits");
     opened.expect("it was asked for")
 }
@@ -28,7 +28,7 @@ fn refused(path: &Path) -> String {
         .to_string()
 }
 
-fn begin(dir: &mut JobDir) -> GoingOn {
+pub(super) fn begin(dir: &mut JobDir) -> GoingOn {
     dir.begin_run(&JobConfig::default()).expect("written")
 }
 

@@ -17,10 +17,12 @@ use std::time::{Duration, Instant};
 /// does not pin pages of files on a disk for them.
 const MEMORY: &str = "/dev/shm";
 
-/// Longest wait for a logger of an earlier run.
+/// Longest wait for a logger of an earlier run on this host.
 const EARLIER_MAX: Duration = Duration::from_secs(10);
+/// Longest wait where its agent may still wait for a launcher that is gone: 30 s.
+pub const EARLIER_OF_AGENT_MAX: Duration = Duration::from_secs(45);
 /// Time between two looks for its end.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+pub const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The folder of the loggers' files: that of `--event-dir`, which is kept, or a temporary one.
 pub fn of_files(asked: Option<&Path>, job: u64) -> Result<JobFolder, JobError> {
@@ -55,23 +57,40 @@ pub fn of_rings(
     JobFolder::temporary(&parent, job, leftovers::RINGS_SUFFIX, names).map(Some)
 }
 
+/// Whether a logger of an earlier run of the job still uses its folder.
+///
+/// # Errors
+/// Its files are missing.
+pub fn earlier_logger_runs(folder: &Path) -> Result<bool, JobError> {
+    let lock = File::open(folder.join(leftovers::LOCK)).map_err(|error| {
+        JobError::Config(format!(
+            "{}: the files of an event logger of the job's earlier run are missing: {error}",
+            folder.display()
+        ))
+    })?;
+    Ok(rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err())
+}
+
+/// The error after a wait for such a logger.
+pub fn earlier_logger_stays(folder: &Path, waited: Duration) -> JobError {
+    JobError::Config(format!(
+        "{}: an event logger of the job's earlier run still uses these files after {} s: end it (refrain eventlogger, on the host of that run), and start the job again",
+        folder.display(),
+        waited.as_secs()
+    ))
+}
+
 /// Waits for the end of a logger of an earlier run of the job: it is killed with its launcher, a moment
-/// later. A folder that stays locked is reported by the new logger.
+/// later.
 pub fn await_earlier_logger(folder: &Path) -> Result<(), JobError> {
     let give_up_at = Instant::now() + EARLIER_MAX;
-    loop {
-        let lock = File::open(folder.join(leftovers::LOCK)).map_err(|error| {
-            JobError::Config(format!(
-                "{}: the files of an event logger of the job's earlier run are missing: {error}",
-                folder.display()
-            ))
-        })?;
-        let locked = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        if locked.is_ok() || Instant::now() >= give_up_at {
-            return Ok(());
+    while earlier_logger_runs(folder)? {
+        if Instant::now() >= give_up_at {
+            return Err(earlier_logger_stays(folder, EARLIER_MAX));
         }
         thread::sleep(LOOK_AGAIN);
     }
+    Ok(())
 }
 
 /// Parent of the folder of rings. `None`: the rings are with the files.
@@ -110,6 +129,18 @@ mod tests {
         }
         let error = parent_of_rings(Some(Path::new("/no/such")), &config).expect_err("missing");
         assert!(error.to_string().contains("--event-rings"), "{error}");
+    }
+
+    #[test]
+    fn a_logger_of_an_earlier_run_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let missing = earlier_logger_runs(folder.path()).expect_err("no logger was there");
+        assert!(missing.to_string().contains("are missing"), "{missing}");
+        let own = File::create(folder.path().join(leftovers::LOCK)).expect("a new file");
+        rustix::fs::flock(&own, FlockOperation::LockExclusive).expect("not locked");
+        assert!(earlier_logger_runs(folder.path()).expect("it is there"));
+        drop(own);
+        assert!(!earlier_logger_runs(folder.path()).expect("it is there"));
     }
 
     /// `refrain clean` in another container does not see this process.

@@ -1,7 +1,8 @@
-//! Event loggers on hosts of services: which one is where, and what follows from their ends.
+//! Event loggers on hosts of services, or of ranks: their start, and what follows from their ends.
 
 use super::command::Logger;
 use super::remote::{Deaths, RemoteService, ServiceHost};
+use super::spread::Spread;
 use super::{Body, EventLoggerSpec, EventLoggers, LoggerProcess, check_range, chosen};
 use crate::verdict::End;
 use refrain_eventlog::logbook::Logbook;
@@ -44,9 +45,10 @@ pub fn count_on(
 }
 
 impl EventLoggers {
-    /// Starts the loggers on these hosts; replicas of a shard are on different ones. EL-1, EL-4
+    /// Starts the loggers on these hosts, as they are to be spread, or in turn; replicas of a shard are on
+    /// different ones. EL-1, EL-4
     pub(super) fn start_on(
-        hosts: &[ServiceHost],
+        (hosts, spread): (&[ServiceHost], Option<&Spread>),
         spec: &EventLoggerSpec,
         shards: u32,
         config: &mut JobConfig,
@@ -55,10 +57,20 @@ impl EventLoggers {
             .map_err(|error| JobError::control("making a secret for event loggers", error))?;
         let mut loggers = Self::default();
         loggers.quorum = config.events.quorum.of(spec.replicas as usize);
+        loggers.shard_of_rank = spread.map_or_else(Vec::new, |it| it.shard_of_rank.clone());
         let mut ports: Vec<_> = hosts.iter().map(|host| host.ready.ports.iter()).collect();
         for shard in 0..shards {
             for replica in 0..spec.replicas {
-                let at = (shard + replica) as usize % hosts.len();
+                let at = match spread {
+                    None => (shard + replica) as usize % hosts.len(),
+                    Some(spread) => {
+                        let place = spread.hosts_of_shard[shard as usize][replica as usize];
+                        let is_there = |host: &ServiceHost| host.place == place as usize;
+                        hosts.iter().position(is_there).ok_or_else(|| {
+                            JobError::Config(format!("no agent is on host {place} of the list"))
+                        })?
+                    }
+                };
                 let port = ports[at].next().ok_or_else(|| {
                     JobError::Config(format!("host {} has too few ports", hosts[at].name))
                 })?;
@@ -174,7 +186,14 @@ impl EventLoggers {
         }
         let mut lines = Vec::new();
         for number in lost {
-            let advice = "give the job --service-nodes 2 or more with --event-replicas 3 to go on without one";
+            let advice = match self.shard_of_rank.is_empty() {
+                true => {
+                    "give the job --service-nodes 2 or more with --event-replicas 3 to go on without one"
+                }
+                false => {
+                    "give the job --event-replicas 3, and at least 4 hosts, to go on without one"
+                }
+            };
             lines.extend(self.go_on_without(number, "is lost with its host", advice)?);
         }
         Ok(lines)

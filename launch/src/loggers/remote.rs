@@ -1,4 +1,4 @@
-//! Services on hosts of their own (`--service-nodes`): their agents start event loggers and checkpoint
+//! Services on hosts of their own (`--service-nodes`), or on those of ranks: their agents start event loggers and checkpoint
 //! servers, and the launcher decides which, restarts those that are killed, and tells ranks their
 //! addresses.
 
@@ -22,6 +22,8 @@ const QUICK_DEATH: Duration = Duration::from_secs(1);
 pub struct ServiceHost {
     /// Its index among the hosts of the job.
     pub host: usize,
+    /// Its index in the list of hosts.
+    pub place: usize,
     /// Its name, for people.
     pub name: String,
     /// Its agent.
@@ -162,6 +164,7 @@ mod tests {
         let at = |address: IpAddr| {
             let on = ServiceHost {
                 host: 3,
+                place: 3,
                 name: "c".into(),
                 agent: AgentHandle::default(),
                 address,
@@ -170,7 +173,7 @@ mod tests {
                     ports: Vec::new(),
                     events: PathBuf::new(),
                     rings: None,
-                    checkpoints: PathBuf::new(),
+                    checkpoints: None,
                 },
             };
             let port = (Ipv6Addr::UNSPECIFIED, 77).into();
