@@ -411,12 +411,12 @@ impl ControlPlane {
         self.news.pop_front()
     }
 
-    /// Whether some news says that a life of a rank has ended, or that a later one can be reached.
-    pub fn has_news_of_lives(&self) -> bool {
+    /// Whether some news says that a life of the rank has ended, or that a later one can be reached.
+    pub fn has_news_of_lives(&self, of: Rank) -> bool {
         let mut news = self.news.iter();
         news.any(|it| match it {
-            News::Down { .. } => true,
-            News::Up(up) => up.incarnation > Incarnation(0),
+            News::Down { rank, .. } => *rank == of,
+            News::Up(up) => up.rank == of && up.incarnation > Incarnation(0),
             _ => false,
         })
     }

@@ -417,9 +417,10 @@ impl Making<'_> {
         from.retain(is_there);
         let timeout = self.peer_timeout();
         let mut checked = Ok(());
-        let greeted = network.greet(to.filter(is_there), &from, timeout, &mut || {
+        // Not that another rank has died: who greets this one may have no news of that.
+        let greeted = network.greet(to.filter(is_there), &from, timeout, &mut |rank| {
             checked = self.control.check();
-            checked.is_err() || self.control.has_news_of_lives()
+            checked.is_err() || self.control.has_news_of_lives(rank)
         });
         checked?;
         Ok(greeted?)

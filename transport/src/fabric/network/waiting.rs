@@ -84,8 +84,8 @@ impl<E: MessageEndpoint> Network<E> {
     /// Exchanges greetings with other ranks, so that an address that does not answer is found at
     /// the start. Sends a greeting to `to`, waits for its answer, and answers the greetings of
     /// `from`. All ranks of the job call this at about the same time, after they have connected; a
-    /// rank is in `from` of the rank that it greets. Ends early when `is_void`: a rank has died, and
-    /// cannot answer.
+    /// rank is in `from` of the rank that it greets. A rank that `is_gone` has died, or nothing is to be
+    /// waited for any more.
     ///
     /// # Errors
     /// [`FabricError::Silent`] after `timeout`.
@@ -94,20 +94,20 @@ impl<E: MessageEndpoint> Network<E> {
         to: Option<Rank>,
         from: &[Rank],
         timeout: Duration,
-        is_void: &mut dyn FnMut() -> bool,
+        is_gone: &mut dyn FnMut(Rank) -> bool,
     ) -> Result<(), FabricError> {
         let begin = self.now();
         let mut greet_at = begin;
         let mut deferred = Vec::new();
         loop {
             let now = self.now();
-            let unanswered = to.filter(|to| !self.has_answered(*to));
-            let has_not_greeted = |rank: &&Rank| {
+            let unanswered = to.filter(|to| !self.has_answered(*to) && !is_gone(*to));
+            let mut has_not_greeted = |rank: &Rank| {
                 let peer = self.peers[rank.index()].as_ref();
-                !peer.is_some_and(|peer| peer.was_answered)
+                !peer.is_some_and(|peer| peer.was_answered) && !is_gone(*rank)
             };
-            let silent = unanswered.or_else(|| from.iter().find(has_not_greeted).copied());
-            let Some(silent) = silent.filter(|_| !is_void()) else {
+            let mut from = from.iter().copied();
+            let Some(silent) = unanswered.or_else(|| from.find(&mut has_not_greeted)) else {
                 break;
             };
             if now.saturating_sub(begin) >= timeout {
