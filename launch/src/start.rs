@@ -367,6 +367,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
         pin: spec.pin,
         services: None,
         lease: None,
+        branch: None,
         config: Box::new(spec.config.clone()),
     }
 }

@@ -88,7 +88,7 @@ fn is_stopped(process: u32) -> bool {
     stat.expect("it is there").contains(") T ")
 }
 
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_refrain"));
     folder
         .with_file_name("examples")

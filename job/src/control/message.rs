@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 22;
+pub const CONTROL_VERSION: u8 = 23;
 
 /// Maximum number of bytes in one part of the events that a rank holds of another.
 pub const HELD_BYTES_MAX: usize = 512 << 10;
