@@ -616,7 +616,7 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x16\x01\x57\0\0\0".as_slice(),
+            b"RJ\x17\x01\x57\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),

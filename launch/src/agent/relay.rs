@@ -37,7 +37,7 @@ impl Relay {
     /// # Errors
     /// Of the system.
     pub(super) fn open(branch: Branch, secret: &Secret) -> io::Result<Option<(Self, AgentDoor)>> {
-        if branch.tree.children(branch.agent).is_empty() {
+        if branch.children() == 0 {
             return Ok(None);
         }
         let (callers, port) = Callers::open(secret.clone())?;

@@ -62,6 +62,9 @@ pub enum AgentError {
 /// Levels of a tree that look for another way to the launcher one after the other.
 const LEVELS_MAX: u32 = 3;
 
+/// Shortest time between two attempts to find another way to the launcher.
+const DETOUR_PAUSE: Duration = Duration::from_millis(100);
+
 /// Time for the launcher's last message to arrive after the end of the standard input.
 const PARTING_MAX: Duration = Duration::from_secs(2);
 
@@ -199,8 +202,8 @@ impl Agent {
         let next_request = self.watch.as_ref().and_then(Watch::next_request);
         let of_relay = self.relay.as_ref().and_then(Relay::deadline);
         let of_relay = of_relay.map(|at| at.saturating_duration_since(Instant::now()));
-        // With a detour under way, its connection wakes the agent.
-        let impatience = self.impatience().filter(|left| !left.is_zero());
+        let impatience = self.impatience().filter(|_| !self.uplink.has_detour());
+        let impatience = impatience.map(|left| left.max(DETOUR_PAUSE));
         let timeout = (next_request.into_iter())
             .chain(of_relay)
             .chain(impatience)

@@ -30,6 +30,8 @@ pub(super) struct Uplink {
     numbered: Option<(u32, Numbered)>,
     /// Why nothing more can be sent.
     failure: Option<WireError>,
+    /// The connection is to the launcher.
+    is_direct: bool,
     /// Calls that the launcher has not answered.
     calls: u32,
     /// A connection to the launcher that is to replace this one, which brings no answers.
@@ -64,6 +66,7 @@ impl Uplink {
             launcher,
             numbered: None,
             failure: None,
+            is_direct: true,
             calls: 0,
             detour: None,
         }))
@@ -208,12 +211,12 @@ impl Uplink {
         let wire = call(&addresses, 1, &self.secret, &FromAgent::Attach(agent))
             .map_err(|tried| format!("the agent above it cannot be reached: {tried}"))?;
         self.wire = wire.ok_or("its standard input is closed")?;
+        self.is_direct = false;
         self.numbered = Some((agent, Numbered::default()));
         Ok(())
     }
 
-    /// Connects with the launcher, after another connection has ended. `None`: the agent must end with
-    /// it. `false`: the launcher no longer waits.
+    /// Connects with the launcher, after another connection has ended. `false`: it no longer waits.
     ///
     /// # Errors
     /// The launcher cannot be reached.
@@ -221,17 +224,29 @@ impl Uplink {
         let Some((agent, _)) = self.numbered else {
             return Ok(false);
         };
-        self.failure = None;
-        self.calls += 1;
         let attach = FromAgent::Attach(agent);
         let called = call(&self.launcher, ROUNDS, &self.secret, &attach);
         match called.map_err(AgentError::Unreachable)? {
             Some(wire) => {
-                self.wire = wire;
+                self.replace(wire);
                 Ok(true)
             }
             None => Ok(false),
         }
+    }
+
+    /// Uses another connection, to the launcher.
+    fn replace(&mut self, wire: Connection) {
+        self.wire = wire;
+        self.failure = None;
+        self.is_direct = true;
+        self.calls += 1;
+        self.detour = None;
+    }
+
+    /// Whether no other connection is to be found, nor being made.
+    pub(super) fn has_detour(&self) -> bool {
+        self.is_direct || self.detour.is_some()
     }
 
     /// The connection to the launcher that is being made, to poll.
@@ -242,9 +257,11 @@ impl Uplink {
     /// Connects with the launcher without waiting, while the connection through other agents brings no
     /// answers: one of them may hang, or its host may be lost.
     pub(super) fn make_detour(&mut self, is_needed: bool) {
-        let (true, Some((agent, _)), Some(launcher)) =
-            (is_needed, &self.numbered, self.launcher.first())
-        else {
+        let (true, Some((agent, _)), Some(launcher)) = (
+            is_needed && !self.is_direct,
+            &self.numbered,
+            self.launcher.first(),
+        ) else {
             self.detour = None;
             return;
         };
@@ -262,11 +279,7 @@ impl Uplink {
             return;
         }
         match wire.is_proven() && wire.unsent_bytes() == 0 {
-            true => {
-                self.wire = wire;
-                self.failure = None;
-                self.calls += 1;
-            }
+            true => self.replace(wire),
             false => self.detour = Some(wire),
         }
     }

@@ -200,9 +200,9 @@ impl Job {
         if hosts.hosts[number].is_lost() {
             return;
         }
-        hosts.hosts[number].way = Way::Lost;
         hosts.cut(number);
         let host = &mut hosts.hosts[number];
+        (host.way, host.numbered) = (Way::Lost, None);
         host.agent_process.close_stdin();
         let (name, ranks) = (host.name.clone(), host.placed.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();

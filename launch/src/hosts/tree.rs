@@ -25,6 +25,13 @@ pub struct Branch {
     pub agent: u32,
 }
 
+impl Branch {
+    /// Number of agents that are connected through this one.
+    pub fn children(self) -> u32 {
+        self.tree.children(self.agent).len() as u32
+    }
+}
+
 impl Tree {
     /// The tree of so many agents. `None`: the launcher is connected with each of them.
     pub fn of(agents: u32, fan_out: u32) -> Option<Self> {
