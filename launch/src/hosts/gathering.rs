@@ -317,7 +317,7 @@ impl Gathering {
         for waiting in std::mem::take(&mut self.agents.0) {
             let is_below = waiting.attachment == Attachment::Below;
             let way = match waiting.wire {
-                Some(wire) => Some(Way::Direct(wire)),
+                Some(wire) => Some(Way::Direct(Box::new(wire))),
                 None => is_below.then_some(Way::Below),
             };
             let (Some(way), Some(ready)) = (way, waiting.ready) else {
@@ -371,8 +371,7 @@ impl Waiting {
         if let Some(wire) = &mut self.wire {
             let _ = wire.flush();
             let received = wire.receive();
-            loop {
-                let Some(wire) = &mut self.wire else { break };
+            while let Some(wire) = &mut self.wire {
                 match wire.next_message() {
                     Ok(Some(FromAgent::Attach(agent))) => attached.push(agent),
                     Ok(Some(message)) => self.take_word(message)?,

@@ -165,8 +165,8 @@ mod tests {
 
         /// The agent has a connection again.
         fn break_off(&mut self, arrive: [usize; 2]) {
-            for at in 0..2 {
-                self.under_way[at].truncate(arrive[at]);
+            for (at, arrive) in arrive.into_iter().enumerate() {
+                self.under_way[at].truncate(arrive);
                 while !self.under_way[at].is_empty() {
                     // Answers are lost, too.
                     let behind = self.under_way[1 - at].len();

@@ -15,7 +15,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) enum Way {
     /// By a connection of its own.
-    Direct(Connection),
+    Direct(Box<Connection>),
     /// Through its parent in the tree.
     Below,
     /// Its connection has ended, and it is to call again.
@@ -355,7 +355,7 @@ impl Hosts {
                 && self.can_call(agent as usize)
             {
                 let agent = agent as usize;
-                self.hosts[agent].way = Way::Direct(wire);
+                self.hosts[agent].way = Way::Direct(Box::new(wire));
                 self.resume_below(agent);
                 called.push(agent);
             }
