@@ -10,6 +10,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `service` | the loop |
+//! | `error` | why an agent ends without having served its job |
 //! | `calling` | connects to the launcher, or to another agent |
 //! | `uplink` | the connection to the launcher, or to the agent above this one |
 //! | `relay` | the agents below this one |
@@ -21,6 +22,7 @@
 //! Docs: `docs/guide/hosts.md`.
 
 mod calling;
+mod error;
 mod input;
 mod ranks;
 mod relay;
@@ -29,7 +31,7 @@ mod services;
 mod uplink;
 mod watch;
 
-pub use service::AgentError;
+pub use error::AgentError;
 
 use crate::hosts::invitation::{Invitation, KEY, LINE_BYTES_MAX};
 use refrain_pmi::Server;

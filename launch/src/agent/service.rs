@@ -1,5 +1,6 @@
 //! The agent's loop.
 
+use super::error::AgentError;
 use super::input::Input;
 use super::ranks::{AgentRank, Shared};
 use super::relay::Relay;
@@ -7,7 +8,6 @@ use super::services::Services;
 use super::uplink::Uplink;
 use super::watch::Watch;
 use crate::error::LaunchError;
-use crate::hosts::invitation::NotAnInvitation;
 use crate::hosts::lease::LeaseLength;
 use crate::hosts::message::{
     Addressed, AgentDoor, FromAgent, Life, Recipient, Refusal, ServicesSetup, Setup, ToAgent,
@@ -24,40 +24,14 @@ use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::{ToLauncher, ToRank};
 use refrain_job::stderr::report;
-use refrain_pmi::PmiError;
 use refrain_wire::WireError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
-use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thiserror::Error;
-
-/// Error of an agent that cannot serve its job.
-#[derive(Debug, Error)]
-pub enum AgentError {
-    /// stdin has no invitation.
-    #[error(transparent)]
-    Invitation(#[from] NotAnInvitation),
-    /// The server of the tasks cannot be used.
-    #[error(transparent)]
-    Server(#[from] PmiError),
-    /// stdin cannot be read.
-    #[error("stdin cannot be read: {0}")]
-    Input(#[from] io::Error),
-    /// The lease of the host cannot be watched.
-    #[error("the clock of the lease cannot be used: {0}")]
-    Lease(io::Error),
-    /// The launcher cannot be reached.
-    #[error("the launcher cannot be reached from this host: {0}")]
-    Unreachable(String),
-    /// The launcher has ended, or the connection was tampered with.
-    #[error("the connection to the launcher is lost: {0}")]
-    Lost(#[from] WireError),
-}
 
 /// Levels of a tree that look for another way to the launcher one after the other.
 const LEVELS_MAX: u32 = 3;

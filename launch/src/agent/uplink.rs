@@ -2,7 +2,7 @@
 //! numbered, and come again over another connection if this one breaks.
 
 use super::calling::call;
-use super::service::AgentError;
+use super::error::AgentError;
 use crate::hosts::invitation::Invitation;
 use crate::hosts::message::{AGENT, AgentDoor, FromAgent};
 use crate::hosts::numbered::Numbered;
