@@ -136,6 +136,52 @@ fn a_stopped_host_takes_no_host_below_it_along() {
     expect_killed(&ended.err, &[1]);
 }
 
+/// What an agent in the middle has swallowed comes again, also for those that are not directly below it:
+/// without the launcher's words that it has taken output, rank 3 would print no more.
+#[test]
+fn messages_that_a_lost_agent_had_come_again() {
+    const LINES: usize = 20_000;
+    let hosts = scripted::Hosts::new();
+    let steps = format!("1:process hello finalize 3:lines={LINES}");
+    let mut launched =
+        Launched::start(&mut hosts.job("-n 4 --host a,b,c,d --fan-out 1 --no-prefix", &steps));
+    let line = launched.wait_for("process", 1).remove(0);
+    let rank = line.rsplit(' ').next().expect("a number").to_owned();
+    let agents: Vec<u32> = ["a", "b"]
+        .map(|host| hosts.text(&format!("agent-{host}")).trim().parse().unwrap())
+        .into();
+    // The rank on b has ended, and its agents have said so: they are asleep at each look.
+    let mut looks = 0;
+    while looks < 3000 {
+        let stat = |agent: &u32| fs::read_to_string(format!("/proc/{agent}/stat")).unwrap();
+        let are_asleep = agents.iter().all(|agent| stat(agent).contains(") S "));
+        let stat_of_rank = fs::read_to_string(format!("/proc/{rank}/stat"));
+        let has_ended = stat_of_rank.map_or(true, |stat| stat.contains(") Z "));
+        assert!(launched.is_running(), "rank 3 waits for a reader");
+        looks = if are_asleep && has_ended {
+            looks + 1
+        } else {
+            0
+        };
+        std::thread::yield_now();
+    }
+    let b = Pid::from_raw(agents[1] as i32).unwrap();
+    kill_process(b, Signal::STOP).unwrap();
+    let mut first = vec![0; 256 << 10];
+    launched
+        .out()
+        .read_exact(&mut first)
+        .expect("more than the window");
+    kill_process(b, Signal::KILL).unwrap();
+    let mut rest = String::new();
+    launched.out().read_to_string(&mut rest).expect("the rest");
+    let ended = launched.end().expect(0);
+    let text = String::from_utf8(first).unwrap() + &rest;
+    let lines = text.lines().filter(|line| line.starts_with("line "));
+    assert_eq!(lines.count(), LINES, "{}", ended.err);
+    assert!(ended.err.contains("host b:"), "{}", ended.err);
+}
+
 #[test]
 fn a_killed_launcher_leaves_no_process_in_the_tree() {
     for options in ["--fan-out 1", "--fan-out 2 --max-restarts 0"] {
