@@ -244,6 +244,7 @@ fn launch(server: Server, hosts: Vec<HostSlots>, program: Program) -> miette::Re
                 start: AgentStart::Tasks(Arc::clone(&tasks)),
                 hosts,
                 lease,
+                fan_out: Some(arguments.placement.fan_out),
                 ..HostsSpec::default()
             };
             run::run_on(&arguments, vec![program], spec)

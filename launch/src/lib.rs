@@ -111,6 +111,7 @@ pub use hosts::listing::{
     AgentStart, HostSlots, HostsSpec, NotAHost, Tasks, parse_hosts, read_hostfile, without_spares,
 };
 pub use hosts::slurm::Allocation;
+pub use hosts::tree::FAN_OUT;
 pub use limits::{RANKS_MAX, ranks_of_open_files};
 pub use loggers::EventLoggerSpec;
 pub use monitor::MonitorSpec;

@@ -47,6 +47,8 @@ pub struct OpenFiles {
     pub restarts: bool,
     /// Their clocks are recorded.
     pub clocks: bool,
+    /// Number of agents that are connected through this one.
+    pub agents: u32,
 }
 
 impl OpenFiles {
@@ -61,7 +63,11 @@ impl OpenFiles {
         };
         let clocks = u64::from(self.restarts && self.clocks) * DESCRIPTORS_OF_CLOCKS;
         let of_rank = DESCRIPTORS_PER_RANK + u64::from(ends) * DESCRIPTORS_OF_END + clocks;
-        DESCRIPTORS_BESIDES + of_rank * ranks + DESCRIPTORS_OF_RESTART * restarted
+        let agents = match self.agents {
+            0 => 0,
+            agents => STRANGERS_MAX as u64 + u64::from(agents),
+        };
+        DESCRIPTORS_BESIDES + agents + of_rank * ranks + DESCRIPTORS_OF_RESTART * restarted
     }
 }
 
@@ -72,6 +78,7 @@ pub fn ranks_of_open_files(limit: u64) -> u32 {
             ranks: *ranks,
             restarts: true,
             clocks: true,
+            agents: 0,
         };
         files.needed(false) <= limit
     };
@@ -150,6 +157,7 @@ mod tests {
             ranks,
             restarts: true,
             clocks,
+            agents: 0,
         };
         assert!(files(4096, false).needed(false) <= 20_000);
         assert_eq!(files(1000, true).needed(true), 64 + 8 * 1000);

@@ -1,6 +1,7 @@
 //! Messages of ranks over their control sockets, and their answers.
 
 use super::Job;
+use super::hosts::message::ToAgent;
 use super::key_values::{Entry, Fencing};
 use super::link::Memory;
 use super::recoveries;
@@ -297,7 +298,7 @@ impl Job {
                 for rank in leaving {
                     self.ranks[rank].membership = Membership::Left;
                 }
-                (0..self.ranks.len()).try_for_each(|rank| self.answer(rank, &done, None))
+                self.answer_all(&done)
             }
         }
     }
@@ -311,8 +312,22 @@ impl Job {
             hosts: hosts.into_iter().map(Vec::from).collect(),
             rows,
         };
+        if ranks.len() == self.ranks.len() {
+            return self.answer_all(&hosts);
+        }
         let mut ranks = ranks.iter();
         ranks.try_for_each(|rank| self.answer(*rank, &hosts, None))
+    }
+
+    /// Sends a message without memory to all ranks.
+    fn answer_all(&mut self, answer: &ToRank) -> Result<(), String> {
+        if let Placement::Remote(hosts) = &mut self.placement
+            && hosts.are_a_tree()
+        {
+            hosts.tell_all(&ToAgent::SayAll(Box::new(answer.clone())));
+            return Ok(());
+        }
+        (0..self.ranks.len()).try_for_each(|rank| self.answer(rank, answer, None))
     }
 
     fn answer_value(&mut self, rank: usize, key: &str) -> Result<(), String> {

@@ -12,6 +12,7 @@ use super::hosts::beginning;
 use super::hosts::lease::LeaseLength;
 use super::hosts::listing::HostsSpec;
 use super::hosts::message::{ServicesSetup, Setup};
+use super::hosts::tree::Branch;
 use super::job_dir::{GoingOn, JobDir, whole_checkpoint};
 use super::key_values::KeyValues;
 use super::limits;
@@ -106,6 +107,7 @@ pub fn prepare(mut part: HostPart, polls_all_ends: bool) -> Result<Prepared, Lau
         ranks,
         restarts,
         clocks: config.recovery.record_clocks,
+        agents: setup.branch.map_or(0, Branch::children),
     };
     let (files, polls_ends) = limits::raise_open_files(open_files, polls_all_ends)?;
     let allowed = allowed_cores();
@@ -374,6 +376,7 @@ fn setup(spec: &mut JobSpec, id: u64) -> Setup {
         pin: spec.pin,
         services: None,
         lease: None,
+        branch: None,
         config: Box::new(spec.config.clone()),
     }
 }

@@ -9,8 +9,8 @@ use refrain_job::config::{Divergence, LogFullPolicy, Quorum};
 use refrain_job::same_memory::SameMemory;
 use refrain_launch::seconds::{self, Limit};
 use refrain_launch::{
-    HostSlots, Kill, KillRandom, NotAHost, Pause, RANKS_MAX, SetsSpec, parse_hosts, read_hostfile,
-    size,
+    FAN_OUT, HostSlots, Kill, KillRandom, NotAHost, Pause, RANKS_MAX, SetsSpec, parse_hosts,
+    read_hostfile, size,
 };
 use refrain_logging::held::Tolerance;
 use std::ffi::OsString;
@@ -107,6 +107,10 @@ pub struct Placement {
     /// start on another host. Without restarts a host is lost with its connection [default: 15].
     #[arg(long, value_name = "SECONDS", value_parser = seconds::milliseconds)]
     pub host_lease: Option<u64>,
+    /// Number of agents that are connected with the launcher, and with each agent, if the job has more
+    /// hosts: they form a tree. 1 to 1024.
+    #[arg(long, value_name = "N", default_value_t = FAN_OUT, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fan_out: u32,
     /// Do not pin ranks to cores [default: pinned if there is a core for each].
     #[arg(long)]
     pub no_pin: bool,

@@ -219,6 +219,7 @@ pub fn hosts(arguments: &Arguments, ranks: u32) -> miette::Result<HostsSpec> {
         spares,
         services,
         lease,
+        fan_out: Some(placement.fan_out),
         refrain: placement.remote_refrain.clone(),
     })
 }

@@ -2,6 +2,7 @@
 //!
 //! One binary: it links once.
 
+mod agent_tree;
 mod behind;
 mod checkpointd;
 mod command_line;

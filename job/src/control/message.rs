@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Version of the control messages.
-pub const CONTROL_VERSION: u8 = 23;
+pub const CONTROL_VERSION: u8 = 24;
 
 /// Maximum number of bytes in one part of the events that a rank holds of another.
 pub const HELD_BYTES_MAX: usize = 512 << 10;
@@ -616,7 +616,7 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RJ\x17\x01\x57\0\0\0".as_slice(),
+            b"RJ\x18\x01\x57\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\0\x01\x90\x4e".as_slice(),
             b"\0\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),

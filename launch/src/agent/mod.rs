@@ -10,6 +10,10 @@
 //! | file | subject |
 //! |---|---|
 //! | `service` | the loop |
+//! | `error` | why an agent ends without having served its job |
+//! | `calling` | connects to the launcher, or to another agent |
+//! | `uplink` | the connection to the launcher, or to the agent above this one |
+//! | `relay` | the agents below this one |
 //! | `input` | the standard input of a rank |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
 //! | `services` | event loggers and checkpoint servers of a host without ranks |
@@ -17,29 +21,27 @@
 //!
 //! Docs: `docs/guide/hosts.md`.
 
+mod calling;
+mod error;
 mod input;
 mod ranks;
+mod relay;
 mod service;
 mod services;
+mod uplink;
 mod watch;
 
-pub use service::AgentError;
+pub use error::AgentError;
 
 use crate::hosts::invitation::{Invitation, KEY, LINE_BYTES_MAX};
-use crate::hosts::message::{AGENT, FromAgent};
-use crate::polling;
 use refrain_pmi::Server;
-use refrain_wire::{Connection, WireError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::dup2_stdin;
 use signal_hook::consts::{SIGTERM, SIGUSR1, SIGUSR2};
-use std::io::{self, BufRead as _, ErrorKind, Read as _};
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd as _;
+use std::io::{self, BufRead as _, Read as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use uplink::Uplink;
 
 /// Reads the launcher's addresses from standard input, serves one job, and returns when the job
 /// is over. No process of the job is left running then.
@@ -92,75 +94,8 @@ pub fn outlive_signals() -> io::Result<Arc<AtomicBool>> {
 
 fn serve(invitation: &Invitation) -> Result<(), AgentError> {
     let asked = outlive_signals()?;
-    match call(invitation)? {
-        Some(wire) => service::serve(wire, invitation.host, asked),
+    match Uplink::to_launcher(invitation)? {
+        Some(uplink) => service::serve(uplink, invitation.host, asked),
         None => Ok(()),
     }
-}
-
-/// Time limit for a connection to one address.
-const ADDRESS_MAX: Duration = Duration::from_secs(5);
-/// Number of times that all addresses are tried: other clients may fill the launcher's door.
-const ROUNDS: u32 = 3;
-
-/// Connects to the launcher. `None`: the launcher no longer waits.
-fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
-    let mut addresses: Vec<IpAddr> = where_ssh_came_from().into_iter().collect();
-    for address in &invitation.addresses {
-        if !addresses.contains(address) {
-            addresses.push(*address);
-        }
-    }
-    let mut tried = Vec::new();
-    for _ in 0..ROUNDS {
-        tried.clear();
-        for address in &addresses {
-            let address = SocketAddr::new(*address, invitation.port);
-            match try_at(address, invitation) {
-                Ok(wire) => return Ok(Some(wire)),
-                Err(_) if is_dismissed() => return Ok(None),
-                Err(error) => tried.push(format!("{address}: {error}")),
-            }
-        }
-    }
-    Err(AgentError::Unreachable(tried.join("; ")))
-}
-
-fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Connection, WireError> {
-    let until = Instant::now() + ADDRESS_MAX;
-    let mut wire = Connection::begin_tcp(address, Some(&invitation.secret), &AGENT)?;
-    wire.say(&FromAgent::Hello(invitation.host))?;
-    while !wire.is_proven() || wire.unsent_bytes() > 0 {
-        wait(&wire, until)?;
-        wire.flush()?;
-        wire.receive()?;
-    }
-    Ok(wire)
-}
-
-/// Sleeps until the connection can be read or written, or until a time.
-fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
-    let stdin = io::stdin();
-    let mut polled = [
-        PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()),
-        PollFd::new(&stdin, PollFlags::IN),
-    ];
-    let left = until.saturating_duration_since(Instant::now());
-    let left = Timespec::try_from(left).map_err(io::Error::other)?;
-    match rustix::io::retry_on_intr(|| poll(&mut polled, Some(&left)))? {
-        0 => Err(ErrorKind::TimedOut.into()),
-        _ if polled[0].revents().is_empty() => Err(ErrorKind::UnexpectedEof.into()),
-        _ => Ok(()),
-    }
-}
-
-/// Whether stdin is closed: the launcher no longer waits.
-fn is_dismissed() -> bool {
-    polling::is_ready(&io::stdin(), PollFlags::IN)
-}
-
-/// The launcher's host as sshd has seen it: this address is known to be reachable.
-fn where_ssh_came_from() -> Option<IpAddr> {
-    let connection = std::env::var("SSH_CONNECTION").ok()?;
-    connection.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -118,6 +118,12 @@ impl Watch {
         Some(due.saturating_sub(since_boot()))
     }
 
+    /// Time since a request that has no answer.
+    pub(super) fn unanswered_for(&self) -> Option<Duration> {
+        let since = self.shared.lock().lease.unanswered_since()?;
+        Some(since_boot().saturating_sub(since))
+    }
+
     /// Whether to ask the launcher now; the request counts as sent.
     pub(super) fn ask(&self) -> bool {
         self.shared.lock().lease.ask(since_boot())

@@ -226,6 +226,7 @@ mod tests {
             folder: None,
             pin: false,
             lease: None,
+            branch: None,
             services: None,
             config: Box::default(),
         };

@@ -5,6 +5,8 @@ use super::gathering::{Gathering, Placed};
 use super::invitation::LOCAL_NAME;
 use super::listing::{AgentStart, HostsSpec};
 use super::message::{Setup, ToAgent};
+use super::passing::Branches;
+use super::tree::{FAN_OUT, Tree};
 use super::{Host, Hosts};
 use crate::error::LaunchError;
 use crate::signals::Signals;
@@ -39,13 +41,14 @@ pub fn gather(
             is_for_services: is_for_services || is_spread,
         })
     };
-    let placed = (0..spec.hosts.len()).filter_map(placed).collect();
-    let mut gathering = Gathering::start(spec, setup.clone(), placed)?;
+    let placed: Vec<Placed> = (0..spec.hosts.len()).filter_map(placed).collect();
+    let tree = Tree::of(placed.len() as u32, spec.fan_out.unwrap_or(FAN_OUT));
+    let mut gathering = Gathering::start(spec, setup.clone(), placed, tree)?;
     if let AgentStart::Tasks(tasks) = &spec.start {
         gathering.publish(tasks)?;
     }
     gathering.wait(signals)?;
-    let mut hosts = gathering.finish()?;
+    let (mut hosts, callers) = gathering.finish()?;
     share_cores(&mut hosts);
     let mut of_rank = vec![0; setup.size as usize];
     for (index, host) in hosts.iter().enumerate() {
@@ -63,7 +66,8 @@ pub fn gather(
         let is_far = |place: &usize| spec.hosts[*place].name != LOCAL_NAME;
         lost_places.extend((0..spec.hosts.len()).filter(is_far));
     }
-    Ok(Hosts {
+    let mut hosts = Hosts {
+        cut_off_looks: vec![0; hosts.len()],
         hosts,
         of_rank,
         spec,
@@ -71,14 +75,22 @@ pub fn gather(
         next_look: Instant::now(),
         moves: Vec::new(),
         lost_places,
-    })
+        branches: tree.map(|tree| Branches::new(tree, callers)),
+        lost: Vec::new(),
+    };
+    // Frames of agents that have attached meanwhile come again.
+    hosts.resume_all();
+    Ok(hosts)
 }
 
 /// Agents on one machine (containers, network namespaces) do not see each other's ranks: each
 /// agent is informed of the number of ranks that use the same cores. Lost hosts do not count.
 pub(super) fn share_cores(hosts: &mut [Host]) {
     let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
-    let own = |host: &Host| host.wire.as_ref().map_or(0, |_| host.placed.ranks.len());
+    let own = |host: &Host| match host.is_lost() {
+        true => 0,
+        false => host.placed.ranks.len(),
+    };
     let own: Vec<usize> = hosts.iter().map(own).collect();
     let boots: Vec<u128> = hosts.iter().map(|host| host.boot).collect();
     for (number, host) in hosts.iter_mut().enumerate() {

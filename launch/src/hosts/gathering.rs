@@ -2,23 +2,28 @@
 
 use super::Host;
 use super::agent_process::AgentProcess;
+use super::callers::{Callers, addresses_of_this_host};
 use super::far::AgentHandle;
 use super::invitation::Invitation;
 use super::lease::Grant;
 use super::listing::{HostsSpec, Tasks};
-use super::message::{AGENT, FromAgent, Refusal, ServicesReady, Setup, ToAgent};
+use super::message::{AgentDoor, FromAgent, Refusal, ServicesReady, Setup, ToAgent};
+use super::numbered::Numbered;
+use super::passing::Way;
+use super::tree::{Branch, Tree};
 use crate::boot_clock::since_boot;
 use crate::error::LaunchError;
 use crate::same_memory::report_differing_addresses;
 use crate::signals::Signals;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
-use refrain_wire::{Connection, Door, Secret};
+use refrain_job::stderr::report;
+use refrain_wire::{Connection, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 /// Time for agents to connect and to be ready.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -43,6 +48,32 @@ impl Placed {
     }
 }
 
+/// What an agent has said when it was ready.
+#[derive(Debug)]
+struct Ready {
+    config: Box<JobConfig>,
+    boot: u128,
+    services: Option<ServicesReady>,
+    door: Option<AgentDoor>,
+    /// The launcher's address, as the agent's host reaches it.
+    launcher: IpAddr,
+    /// The agent's address, as this host reaches it.
+    address: IpAddr,
+}
+
+/// How an agent is connected in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attachment {
+    /// Not known yet.
+    Open,
+    /// The agent was asked to connect with its parent.
+    Asked,
+    /// With the launcher.
+    Direct,
+    /// Through its parent; with a connection: with the launcher, since that one has ended.
+    Below,
+}
+
 /// A host whose agent is not ready.
 #[derive(Debug)]
 struct Waiting {
@@ -50,24 +81,30 @@ struct Waiting {
     placed: Placed,
     agent_process: AgentProcess,
     wire: Option<Connection>,
-    ready: Option<(Box<JobConfig>, u128, Option<ServicesReady>)>,
+    ready: Option<Ready>,
+    attachment: Attachment,
 }
+
+/// Dropping it ends the agents.
+#[derive(Debug, Default)]
+struct Agents(Vec<Waiting>);
 
 /// Agents that are started but not all ready. Dropping it ends them.
 #[derive(Debug)]
 pub(super) struct Gathering {
     setup: Setup,
-    door: Door,
+    /// Dropped first.
+    callers: Callers,
     secret: Secret,
     port: u16,
     give_up_at: Instant,
-    waiting: Vec<Waiting>,
-    /// Authenticated connections whose hosts are not known yet.
-    unnamed: Vec<Connection>,
+    tree: Option<Tree>,
+    agents: Agents,
 }
 
 impl Gathering {
-    /// Starts these agents; `setup` is sent to each with its own ranks filled in.
+    /// Starts these agents; `setup` is sent to each with its own ranks filled in. With a tree they are
+    /// its agents, in this order.
     ///
     /// # Errors
     /// [`JobError::Config`] and [`LaunchError::Program`] when an agent cannot be started. No process
@@ -76,18 +113,19 @@ impl Gathering {
         spec: &HostsSpec,
         setup: Setup,
         placed: Vec<Placed>,
+        tree: Option<Tree>,
     ) -> Result<Self, LaunchError> {
         let system = |error| JobError::control("listening for the agents of the job", error);
         let secret = Secret::random().map_err(system)?;
-        let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
+        let (callers, port) = Callers::open(secret.clone()).map_err(system)?;
         let mut gathering = Self {
             setup,
-            door,
+            callers,
             secret,
             port,
             give_up_at: Instant::now() + READY_MAX,
-            waiting: Vec::new(),
-            unnamed: Vec::new(),
+            tree,
+            agents: Agents::default(),
         };
         let addresses = addresses_of_this_host();
         for placed in placed {
@@ -99,12 +137,18 @@ impl Gathering {
                 port: gathering.port,
                 addresses: addresses.clone(),
             };
-            gathering.waiting.push(Waiting {
+            let number = gathering.agents.0.len() as u32;
+            let parent = tree.and_then(|tree| tree.parent(number));
+            gathering.agents.0.push(Waiting {
                 agent_process: AgentProcess::start(spec, &name, &invitation)?,
                 name,
                 placed,
                 wire: None,
                 ready: None,
+                attachment: match parent {
+                    None => Attachment::Direct,
+                    Some(_) => Attachment::Open,
+                },
             });
         }
         Ok(gathering)
@@ -156,13 +200,20 @@ impl Gathering {
     /// [`JobError::Config`] and [`LaunchError::Program`] when a host cannot be reached or its agent
     /// cannot start ranks, with the host.
     pub(super) fn step(&mut self) -> Result<bool, LaunchError> {
-        // An agent whose connection was closed may connect again.
-        self.unnamed.extend(self.door.step(Instant::now()));
-        self.learn_names();
-        for waiting in &mut self.waiting {
-            waiting.serve()?;
+        for (wire, first) in self.callers.step() {
+            match first {
+                FromAgent::Hello(host) => self.set_up(wire, host),
+                FromAgent::Attach(agent) => self.has_called(wire, agent),
+                _ => {}
+            }
         }
-        let are_ready = self.waiting.iter().all(|waiting| waiting.ready.is_some());
+        for index in 0..self.agents.0.len() {
+            for agent in self.agents.0[index].serve()? {
+                self.has_attached(agent);
+            }
+        }
+        self.build_tree();
+        let are_ready = self.agents.0.iter().all(Waiting::is_done);
         if !are_ready && Instant::now() >= self.give_up_at {
             return Err(self.late());
         }
@@ -171,56 +222,87 @@ impl Gathering {
 
     /// When to step even if no descriptor is ready.
     pub(super) fn wake_at(&self) -> Instant {
-        let deadline = self.door.deadline();
+        let deadline = self.callers.deadline();
         deadline.map_or(self.give_up_at, |at| at.min(self.give_up_at))
     }
 
     /// The descriptors to poll.
     pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let named = self.waiting.iter().filter_map(|it| it.wire.as_ref());
-        let wires = self.unnamed.iter().chain(named);
-        let ends = self.waiting.iter();
+        let agents = &self.agents.0;
+        let wires = agents.iter().filter_map(|it| it.wire.as_ref());
+        let ends = agents.iter();
         let ends = ends.filter_map(|it| it.agent_process.end_descriptor());
-        std::iter::once((self.door.as_fd(), PollFlags::IN))
+        self.callers
+            .interests()
             .chain(wires.map(|wire| (wire.as_fd(), wire.interest())))
             .chain(ends.map(|end| (end, PollFlags::IN)))
     }
 
-    /// Reads from new connections which host their agents are on.
-    fn learn_names(&mut self) {
-        for mut wire in std::mem::take(&mut self.unnamed) {
-            let received = wire.receive();
-            match wire.next_message() {
-                Ok(Some(FromAgent::Hello(host))) => {
-                    let mut waiting = self.waiting.iter_mut();
-                    let Some(waiting) = waiting.find(|it| it.placed.number == host) else {
-                        continue;
-                    };
-                    let setup = ToAgent::Setup(Box::new(Setup {
-                        ranks: waiting.placed.ranks.clone(),
-                        services: (self.setup.services.clone())
-                            .filter(|_| waiting.placed.is_for_services),
-                        ..self.setup.clone()
-                    }));
-                    // If an agent connects twice, its last connection is used.
-                    if wire.say(&setup).and_then(|()| wire.flush()).is_ok() {
-                        waiting.wire = Some(wire);
-                    }
-                }
-                Ok(None) if received.is_ok() => self.unnamed.push(wire),
-                // The agent may connect again.
-                _ => {}
+    /// An agent has called: it gets the job.
+    fn set_up(&mut self, mut wire: Connection, host: u32) {
+        let mut agents = self.agents.0.iter_mut().zip(0..);
+        let Some((waiting, agent)) = agents.find(|(it, _)| it.placed.number == host) else {
+            return;
+        };
+        let setup = ToAgent::Setup(Box::new(Setup {
+            ranks: waiting.placed.ranks.clone(),
+            services: (self.setup.services.clone()).filter(|_| waiting.placed.is_for_services),
+            branch: self.tree.map(|tree| Branch { tree, agent }),
+            ..self.setup.clone()
+        }));
+        // If an agent connects twice, its last connection is used.
+        if wire.say(&setup).and_then(|()| wire.flush()).is_ok() {
+            waiting.wire = Some(wire);
+        }
+    }
+
+    /// An agent is connected with its parent.
+    fn has_attached(&mut self, agent: u32) {
+        if let Some(waiting) = self.agents.0.get_mut(agent as usize)
+            && waiting.attachment == Attachment::Asked
+        {
+            waiting.attachment = Attachment::Below;
+            waiting.wire = None;
+        }
+    }
+
+    /// An agent has lost the connection with its parent.
+    fn has_called(&mut self, wire: Connection, agent: u32) {
+        if let Some(waiting) = self.agents.0.get_mut(agent as usize)
+            && matches!(waiting.attachment, Attachment::Asked | Attachment::Below)
+        {
+            waiting.attachment = Attachment::Below;
+            waiting.wire = Some(wire);
+        }
+    }
+
+    /// Asks ready agents to connect with their parents, level by level: a message through a parent
+    /// must not cross its own change.
+    fn build_tree(&mut self) {
+        let Some(tree) = self.tree else { return };
+        for agent in 0..self.agents.0.len() {
+            let parent = tree.parent(agent as u32);
+            let parent = parent.map(|parent| &self.agents.0[parent as usize]);
+            let Some(parent) = parent.filter(|it| it.is_done()) else {
+                continue;
+            };
+            let door = parent.ready.as_ref().and_then(Ready::reached_at);
+            let waiting = &mut self.agents.0[agent];
+            if let (Attachment::Open, Some(_), Some(wire), Some(door)) =
+                (waiting.attachment, &waiting.ready, &mut waiting.wire, door)
+            {
+                waiting.attachment = Attachment::Asked;
+                // If it fails, the end of its process gives the reason.
+                let _ = wire.say(&ToAgent::Attach(door));
+                let _ = wire.flush();
             }
         }
     }
 
     fn late(&self) -> LaunchError {
-        let late = self
-            .waiting
-            .iter()
-            .filter(|waiting| waiting.ready.is_none());
+        let late = self.agents.0.iter().filter(|it| !it.is_done());
         let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
-        let why = match self.door.trouble() {
+        let why = match self.callers.trouble() {
             None => "they must reach this host by TCP at any port: check firewalls".into(),
             Some(error) => format!("this host could not accept connections: {error}"),
         };
@@ -232,21 +314,23 @@ impl Gathering {
         .into()
     }
 
-    /// The hosts; all are ready. Each has its first lease, if the job has leases.
+    /// The hosts; all are ready. Each has its first lease, if the job has leases. Also returns the
+    /// door, where agents of the tree may call again.
     ///
     /// # Errors
     /// An agent was lost meanwhile.
-    pub(super) fn finish(mut self) -> Result<Vec<Host>, LaunchError> {
+    pub(super) fn finish(mut self) -> Result<(Vec<Host>, Callers), LaunchError> {
         let mut hosts = Vec::new();
-        for waiting in std::mem::take(&mut self.waiting) {
-            let (Some(wire), Some((config, boot, services))) = (waiting.wire, waiting.ready) else {
+        for waiting in std::mem::take(&mut self.agents.0) {
+            let is_below = waiting.attachment == Attachment::Below;
+            let way = match waiting.wire {
+                Some(wire) => Some(Way::Direct(Box::new(wire))),
+                None => is_below.then_some(Way::Below),
+            };
+            let (Some(way), Some(ready)) = (way, waiting.ready) else {
                 let lost = format!("host {}: the agent was lost at the start", waiting.name);
                 return Err(JobError::Config(lost).into());
             };
-            let launcher = wire.own_address();
-            let launcher: IpAddr = launcher.map_err(|error| JobError::Config(error.to_string()))?;
-            let address = wire.peer_address();
-            let address: IpAddr = address.map_err(|error| JobError::Config(error.to_string()))?;
             let lease = self.setup.lease;
             let agent = AgentHandle::default();
             if lease.is_some() {
@@ -256,51 +340,103 @@ impl Gathering {
                 name: waiting.name,
                 placed: waiting.placed,
                 agent,
-                wire: Some(wire),
+                way,
+                numbered: is_below.then(Numbered::default),
                 agent_process: waiting.agent_process,
-                config: *config,
-                launcher,
-                address,
-                services,
-                boot,
+                config: *ready.config,
+                launcher: ready.launcher,
+                address: ready.address,
+                services: ready.services,
+                boot: ready.boot,
                 grant: lease.map(|length| Grant::first(length, since_boot())),
             });
         }
-        Ok(hosts)
+        Ok((hosts, self.callers))
+    }
+}
+
+impl Ready {
+    /// Where the agents below this one find it.
+    fn reached_at(&self) -> Option<AgentDoor> {
+        let mut door = self.door.clone()?;
+        door.addresses.retain(|address| *address != self.address);
+        door.addresses.insert(0, self.address);
+        Some(door)
     }
 }
 
 impl Waiting {
-    /// Serves the messages of the agent.
-    fn serve(&mut self) -> Result<(), LaunchError> {
+    /// The agent is ready, and has its place in the tree.
+    fn is_done(&self) -> bool {
+        let has_place = matches!(self.attachment, Attachment::Direct | Attachment::Below);
+        self.ready.is_some() && has_place
+    }
+
+    /// Serves the messages of the agent. Returns agents that have attached through it.
+    fn serve(&mut self) -> Result<Vec<u32>, LaunchError> {
+        let mut attached = Vec::new();
         if let Some(wire) = &mut self.wire {
             let _ = wire.flush();
             let received = wire.receive();
-            match wire.next_message() {
-                Ok(Some(FromAgent::Ready {
-                    config,
-                    boot,
-                    differing_addresses,
-                    services,
-                })) => {
-                    if let Some(why) = differing_addresses {
-                        report_differing_addresses(&format!("host {}: ", self.name), &why);
-                    }
-                    self.ready = Some((config, boot, services));
+            while let Some(wire) = &mut self.wire {
+                match wire.next_message() {
+                    Ok(Some(FromAgent::Attach(agent))) => attached.push(agent),
+                    Ok(Some(message)) => self.take_word(message)?,
+                    Ok(None) if received.is_ok() => break,
+                    // The end of its process gives the reason.
+                    _ => self.wire = None,
                 }
-                Ok(Some(FromAgent::Refused { refusal, reason })) => {
-                    return Err(self.refused(refusal, &reason));
-                }
-                Ok(None) if received.is_ok() => {}
-                // The end of its process gives the reason.
-                _ => self.wire = None,
             }
         }
         // Messages that it sent before its end are read first.
         match self.agent_process.status() {
             Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
-            None => Ok(()),
+            None => Ok(attached),
         }
+    }
+
+    fn take_word(&mut self, message: FromAgent) -> Result<(), LaunchError> {
+        match message {
+            FromAgent::Ready {
+                config,
+                boot,
+                differing_addresses,
+                services,
+                door,
+            } => {
+                if let Some(why) = differing_addresses {
+                    report_differing_addresses(&format!("host {}: ", self.name), &why);
+                }
+                let Some(wire) = &self.wire else {
+                    return Ok(());
+                };
+                let wrong = |error: io::Error| JobError::Config(error.to_string());
+                self.ready = Some(Ready {
+                    config,
+                    boot,
+                    services,
+                    door,
+                    launcher: wire.own_address().map_err(wrong)?,
+                    address: wire.peer_address().map_err(wrong)?,
+                });
+            }
+            FromAgent::Refused { refusal, reason } => return Err(self.refused(refusal, &reason)),
+            FromAgent::CannotAttach(why) => {
+                report(format!(
+                    "host {}: its agent stays connected with the launcher: {why}",
+                    self.name
+                ));
+                self.attachment = Attachment::Direct;
+            }
+            // Frames and signals of agents below come again.
+            FromAgent::Pass { .. }
+            | FromAgent::Received { .. }
+            | FromAgent::Detached(_)
+            | FromAgent::Signalled => {}
+            // The end of its process gives the reason.
+            _ => self.wire = None,
+        }
+        Ok(())
     }
 
     fn refused(&self, refusal: Refusal, reason: &str) -> LaunchError {
@@ -322,75 +458,15 @@ impl Waiting {
     }
 }
 
-impl Drop for Gathering {
+impl Drop for Agents {
     fn drop(&mut self) {
-        self.unnamed.clear();
         let give_up_at = Instant::now() + super::END_MAX;
-        for waiting in &mut self.waiting {
+        for waiting in &mut self.0 {
             waiting.wire = None;
             waiting.agent_process.close_stdin();
         }
-        for waiting in &mut self.waiting {
+        for waiting in &mut self.0 {
             waiting.agent_process.end(give_up_at);
         }
-    }
-}
-
-/// The addresses of this host, those of the loopback last. Empty only if `/proc` is missing.
-fn addresses_of_this_host() -> Vec<IpAddr> {
-    let trie = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
-    let six = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
-    let four = of_trie(&trie).into_iter().map(IpAddr::V4);
-    let mut all: Vec<IpAddr> = four.chain(of_interfaces(&six).map(IpAddr::V6)).collect();
-    all.sort_by_key(IpAddr::is_loopback);
-    all
-}
-
-/// `/proc/net/fib_trie`: a local address is a line `|-- ADDRESS`, and one below it
-/// says `/32 host LOCAL`.
-fn of_trie(text: &str) -> Vec<Ipv4Addr> {
-    let mut found: Vec<Ipv4Addr> = Vec::new();
-    let mut last = None;
-    for line in text.lines().map(str::trim) {
-        if let Some(address) = line.strip_prefix("|-- ") {
-            last = address.parse().ok();
-        } else if line == "/32 host LOCAL" {
-            found.extend(last.filter(|address| !found.contains(address)));
-        }
-    }
-    found
-}
-
-/// `/proc/net/if_inet6`: 32 digits, the interface, prefix length, scope, flags, name.
-/// Link-local addresses (scope 20) are useless without an interface.
-fn of_interfaces(text: &str) -> impl Iterator<Item = Ipv6Addr> {
-    text.lines().filter_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let digits = words.next()?;
-        let is_wide = words.nth(2)? != "20";
-        let bits = u128::from_str_radix(digits, 16).ok();
-        bits.filter(|_| is_wide).map(Ipv6Addr::from_bits)
-    })
-}
-
-#[cfg(test)]
-mod addresses_tests {
-    use super::*;
-
-    #[test]
-    fn local_addresses_are_found_once_and_loopback_is_last() {
-        let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n\
-                    \x20    |-- 10.1.0.0\n        /16 link UNICAST\n     |-- 10.1.0.7\n\
-                    \x20       /32 host LOCAL\n     |-- 10.1.255.255\n        /32 link BROADCAST\n\
-                    Local:\n     |-- 10.1.0.7\n        /32 host LOCAL\n     |-- 127.0.0.1\n\
-                    \x20       /32 host LOCAL\n";
-        let found = of_trie(trie);
-        assert_eq!(found, [Ipv4Addr::new(10, 1, 0, 7), Ipv4Addr::LOCALHOST]);
-        let six = "fe800000000000000000000000000001 02 40 20 80 eth0\n\
-                   20010db8000000000000000000000007 02 40 00 80 eth0\nrubbish\n";
-        let found: Vec<Ipv6Addr> = of_interfaces(six).collect();
-        assert_eq!(found, ["2001:db8::7".parse::<Ipv6Addr>().unwrap()]);
-        let here = addresses_of_this_host();
-        assert!(here.is_sorted_by_key(IpAddr::is_loopback), "{here:?}");
     }
 }

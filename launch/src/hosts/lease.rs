@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A host is lost at this look without a request: the looks before take the length of a lease.
-const SILENT_LOOKS: u32 = 4;
+pub const SILENT_LOOKS: u32 = 4;
 
 /// Length of the leases of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Lease {
     length: LeaseLength,
     asked_at: Duration,
     is_answered: bool,
+    /// It has been granted once.
+    has_begun: bool,
     ends_at: Duration,
 }
 
@@ -42,6 +44,7 @@ impl Lease {
             length,
             asked_at: now,
             is_answered: false,
+            has_begun: false,
             ends_at: now,
         }
     }
@@ -65,9 +68,14 @@ impl Lease {
     /// The launcher has answered the request.
     pub fn granted(&mut self) {
         if !self.is_answered {
-            self.is_answered = true;
+            (self.is_answered, self.has_begun) = (true, true);
             self.ends_at = self.asked_at + self.length.0;
         }
+    }
+
+    /// When the launcher was asked, if it has not answered, unless it is for the first lease.
+    pub fn unanswered_since(&self) -> Option<Duration> {
+        (self.has_begun && !self.is_answered).then_some(self.asked_at)
     }
 
     /// When the lease is over.
@@ -137,7 +145,9 @@ mod tests {
         lease.granted();
         assert_eq!(lease.ends_at(), at(112));
         assert_eq!(lease.next_request(), Some(at(104)));
+        assert_eq!(lease.unanswered_since(), None);
         assert!(!lease.ask(at(103)) && lease.ask(at(104)));
+        assert_eq!(lease.unanswered_since(), Some(at(104)));
         assert!(!lease.is_over(at(111)) && lease.is_over(at(112)));
         lease.granted();
         lease.granted();

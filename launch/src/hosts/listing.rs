@@ -61,6 +61,8 @@ pub struct HostsSpec {
     pub services: usize,
     /// Time without an answer after which a host counts as lost, if ranks may be restarted.
     pub lease: Option<Duration>,
+    /// Number of agents that are connected with the launcher, and with each agent. `None`: the default.
+    pub fan_out: Option<u32>,
 }
 
 impl HostsSpec {

@@ -1,28 +1,38 @@
 //! Messages between launcher and agents.
 
 use super::lease::LeaseLength;
+use super::tree::Branch;
 use crate::program::Program;
 use crate::sink::Stream;
 use crate::verdict::End;
+use bytes::{Bytes, BytesMut};
 use refrain_job::config::JobConfig;
 use refrain_job::control::message::{CONTROL, ToLauncher, ToRank};
-use refrain_wire::Protocol;
+use refrain_wire::{FrameError, Protocol};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The sealed protocol of launcher and agents. Its messages contain messages of ranks, so the
-/// version is the same. The longest message is one of a rank in its envelope; a job's settings
-/// with arguments are shorter.
+/// version is the same. The longest message is a [`PASSED`] frame in its envelope.
 pub const AGENT: Protocol = Protocol {
+    message_bytes_max: PASSED.message_bytes_max + (64 << 10),
+    ..PASSED
+};
+/// Frames that agents pass on. The longest message is one of a rank in its envelope; a job's settings
+/// with arguments are shorter.
+pub const PASSED: Protocol = Protocol {
     purpose: "refrain: launcher and agent",
     magic: *b"RA",
     message_bytes_max: CONTROL.message_bytes_max + (64 << 10),
     unacknowledged_max: Duration::from_secs(30),
     ..CONTROL
 };
+/// Maximum number of agents that one [`ToAgent::Pass`] names.
+pub const ADDRESSED_MAX: usize = 2048;
 /// Maximum number of bytes of one output stream that an agent sends before the launcher
 /// acknowledges them.
 pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
@@ -63,6 +73,8 @@ pub struct Setup {
     /// Ranks run only while the agent has a lease of this length; `None`: they need none, since no
     /// rank is restarted.
     pub lease: Option<LeaseLength>,
+    /// The agent's place in the tree of agents; `None`: the launcher is connected with each agent.
+    pub branch: Option<Branch>,
     /// The job's settings, as given to the launcher.
     pub config: Box<JobConfig>,
 }
@@ -89,6 +101,26 @@ pub struct ServicesReady {
     pub rings: Option<PathBuf>,
     /// Folder of a checkpoint server, which is removed with the job; `None`: the host has ranks.
     pub checkpoints: Option<PathBuf>,
+}
+
+/// Where an agent awaits the agents below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentDoor {
+    /// Addresses of the host, the best first.
+    pub addresses: Vec<IpAddr>,
+    /// The port.
+    pub port: u16,
+}
+
+/// An agent that gets a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addressed {
+    /// Number of the agent in the tree.
+    pub agent: u32,
+    /// Number of the frame.
+    pub number: u64,
+    /// Number of the agent's frames that the launcher has received.
+    pub received: u64,
 }
 
 /// Messages from the launcher.
@@ -162,6 +194,34 @@ pub enum ToAgent {
         /// The bytes.
         bytes: Vec<u8>,
     },
+    /// A message for each rank of the host that runs.
+    SayAll(Box<ToRank>),
+    /// Connect with this agent, and send all further messages through it. Answered there with
+    /// [`FromAgent::Attach`], or with [`FromAgent::CannotAttach`].
+    Attach(AgentDoor),
+    /// A message for the receiver, or agents below it: a frame of [`PASSED`].
+    Pass {
+        /// The agents.
+        to: Vec<Addressed>,
+        /// The frame.
+        frame: Bytes,
+    },
+    /// Send again what the launcher lacks. Answered with [`FromAgent::Resume`].
+    Resume {
+        /// Number of the agent in the tree.
+        agent: u32,
+        /// Number of its frames that the launcher has received.
+        received: u64,
+    },
+    /// The launcher has received frames.
+    Received {
+        /// Number of the agent in the tree.
+        agent: u32,
+        /// Number of its frames that the launcher has received.
+        received: u64,
+    },
+    /// An agent is given up: its parent closes its connection.
+    Cut(u32),
 }
 
 /// Why an agent cannot prepare its host.
@@ -192,6 +252,8 @@ pub enum FromAgent {
         differing_addresses: Option<String>,
         /// Of a host with services.
         services: Option<ServicesReady>,
+        /// Of an agent with others below it.
+        door: Option<AgentDoor>,
     },
     /// The host cannot be prepared.
     Refused {
@@ -271,14 +333,83 @@ pub enum FromAgent {
     },
     /// The agent has got SIGUSR1, as `sbatch --signal` sends it to all processes of a step.
     Signalled,
+    /// The first message of an agent in the tree on each further connection, with its number there. The
+    /// launcher answers with [`ToAgent::Resume`], or has given up the agent and closes the connection.
+    Attach(u32),
+    /// The agent cannot connect with the one of [`ToAgent::Attach`]: the reason, for people.
+    CannotAttach(String),
+    /// A message of an agent: a frame of [`PASSED`].
+    Pass {
+        /// Number of the agent in the tree.
+        from: u32,
+        /// Number of the frame.
+        number: u64,
+        /// Number of the launcher's frames that the agent has received.
+        received: u64,
+        /// The frame.
+        frame: Bytes,
+    },
+    /// Send again what the agent lacks.
+    Resume {
+        /// Number of the agent in the tree.
+        agent: u32,
+        /// Number of the launcher's frames that it has received.
+        received: u64,
+    },
+    /// The agent has received frames.
+    Received {
+        /// Number of the agent in the tree.
+        agent: u32,
+        /// Number of the launcher's frames that it has received.
+        received: u64,
+    },
+    /// An agent lost its connection to this one below it.
+    Detached(u32),
+}
+
+impl ToAgent {
+    /// The message as a frame that agents pass on.
+    ///
+    /// # Errors
+    /// It is too long.
+    pub fn to_frame(&self) -> Result<Bytes, FrameError> {
+        to_frame(self)
+    }
+}
+
+impl FromAgent {
+    /// As [`ToAgent::to_frame`].
+    ///
+    /// # Errors
+    /// It is too long.
+    pub fn to_frame(&self) -> Result<Bytes, FrameError> {
+        to_frame(self)
+    }
+}
+
+fn to_frame(message: &impl Serialize) -> Result<Bytes, FrameError> {
+    let mut frame = BytesMut::new();
+    PASSED.encode(message, &mut frame)?;
+    Ok(frame.freeze())
+}
+
+/// The message of a frame that was passed on.
+///
+/// # Errors
+/// The frame is no message.
+pub fn of_frame<M: DeserializeOwned>(frame: Bytes) -> Result<M, FrameError> {
+    let bytes = frame.len();
+    let mut frame = BytesMut::from(frame);
+    let message = PASSED.decode(&mut frame)?;
+    let message = message.filter(|_| frame.is_empty());
+    message.ok_or(FrameError::Unreadable(bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::BytesMut;
     use proptest::prelude::*;
-    use refrain_wire::{Frame, FrameError};
+    use refrain_wire::{FRAME_HEADER_BYTES, Frame};
 
     fn output(bytes: usize) -> FromAgent {
         FromAgent::Output {
@@ -307,10 +438,42 @@ mod tests {
         };
         let mut frame = BytesMut::new();
         AGENT.encode(&message, &mut frame).expect("it fits");
-        assert_eq!(AGENT.decode(&mut frame), Ok(Some(message)));
+        assert_eq!(AGENT.decode(&mut frame), Ok(Some(message.clone())));
+        let passed = FromAgent::Pass {
+            from: u32::MAX,
+            number: u64::MAX,
+            received: u64::MAX,
+            frame: message.to_frame().expect("it fits"),
+        };
+        AGENT.encode(&passed, &mut frame).expect("it fits");
+        assert_eq!(AGENT.decode(&mut frame), Ok(Some(passed)));
         let long = output(AGENT.message_bytes_max);
         let error = AGENT.encode(&long, &mut frame).expect_err("it does not");
         assert!(matches!(error, FrameError::Length { .. }));
+    }
+
+    /// The longest frame for as many agents as one message names.
+    #[test]
+    fn the_longest_frame_for_many_agents_can_be_passed_on() {
+        let to = Addressed {
+            agent: u32::MAX,
+            number: u64::MAX,
+            received: u64::MAX,
+        };
+        let pass = ToAgent::Pass {
+            to: vec![to; ADDRESSED_MAX],
+            frame: vec![7; PASSED.message_bytes_max + FRAME_HEADER_BYTES].into(),
+        };
+        AGENT.encode(&pass, &mut BytesMut::new()).expect("it fits");
+    }
+
+    #[test]
+    fn a_frame_is_one_message() {
+        let frame = ToAgent::End.to_frame().expect("short");
+        assert_eq!(of_frame(frame.clone()), Ok(ToAgent::End));
+        assert!(of_frame::<ToAgent>(frame.slice(1..)).is_err());
+        assert!(of_frame::<ToAgent>(frame.slice(..frame.len() - 1)).is_err());
+        assert!(of_frame::<ToAgent>([&frame[..], &frame].concat().into()).is_err());
     }
 
     proptest! {

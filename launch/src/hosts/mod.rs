@@ -10,15 +10,20 @@
 //! | `short_list` | lists such as `a[1-3]`; pure |
 //! | `message` | messages between launcher and agents; pure |
 //! | `agent_process` | starting the agent on one host, by ssh, srun or flux |
+//! | `callers` | a door for agents |
 //! | `gathering` | starting agents, and waiting until all have called |
 //! | `beginning` | the agents with which a job begins |
 //! | `moving` | the ranks of a lost host start again on another one |
 //! | `lease` | how long the ranks of a host may run without word from the launcher; pure |
+//! | `tree` | the tree of connections, if there are many agents; pure |
+//! | `numbered` | frames that arrive once and in order, over connections that break; pure |
+//! | `passing` | messages through the tree |
 //! | `far` | a rank's process on another host, as the launcher sees it |
 //! | `reports` | messages of agents while the job runs |
 
 mod agent_process;
 pub mod beginning;
+pub mod callers;
 pub mod far;
 pub mod flux;
 mod gathering;
@@ -27,9 +32,12 @@ pub mod lease;
 pub mod listing;
 pub mod message;
 mod moving;
+pub mod numbered;
+mod passing;
 mod reports;
 mod short_list;
 pub mod slurm;
+pub mod tree;
 
 use super::link::Link;
 use super::loggers::remote::ServiceHost;
@@ -42,9 +50,11 @@ use lease::Grant;
 use listing::HostsSpec;
 use message::{ServicesReady, Setup, ToAgent};
 use moving::Move;
+use numbered::Numbered;
+use passing::{Branches, LostAgent, Way};
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
-use refrain_wire::{Connection, WireError};
+use refrain_wire::WireError;
 use rustix::event::PollFlags;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -59,8 +69,11 @@ struct Host {
     name: String,
     placed: Placed,
     agent: AgentHandle,
-    /// Connection to the agent; `None`: it is lost.
-    wire: Option<Connection>,
+    /// How the agent is reached.
+    way: Way,
+    /// What was sent and received through the tree; `None`: the agent has one connection of its own,
+    /// and is lost with it.
+    numbered: Option<Numbered>,
     agent_process: AgentProcess,
     /// The settings of the ranks of this host.
     config: JobConfig,
@@ -74,6 +87,12 @@ struct Host {
     boot: u128,
     /// The lease of the agent; `None`: the job has none.
     grant: Option<Grant>,
+}
+
+impl Host {
+    fn is_lost(&self) -> bool {
+        matches!(self.way, Way::Lost)
+    }
 }
 
 /// The hosts of a job. Dropping it ends all their processes.
@@ -91,6 +110,13 @@ pub struct Hosts {
     moves: Vec<Move>,
     /// Hosts that get no more ranks, by their index in the list of hosts.
     lost_places: Vec<usize>,
+    /// `None`: the launcher is connected with each agent. Else the first agents in `hosts` are those of
+    /// the tree.
+    branches: Option<Branches>,
+    /// Agents that were found lost.
+    lost: Vec<LostAgent>,
+    /// By host, looks at which it was cut off, one after the other.
+    cut_off_looks: Vec<u32>,
 }
 
 impl Hosts {
@@ -111,9 +137,9 @@ impl Hosts {
         Ok(RankProcess::far(process, link, outputs))
     }
 
-    /// Whether the agent of a rank's host is connected.
+    /// Whether the agent of a rank's host is not lost.
     pub(super) fn has_agent(&self, rank: usize) -> bool {
-        self.hosts[self.of_rank[rank]].wire.is_some()
+        !self.hosts[self.of_rank[rank]].is_lost()
     }
 
     /// The agent of a rank's host.
@@ -168,37 +194,26 @@ impl Hosts {
         &self,
     ) -> impl Iterator<Item = (usize, bool, BorrowedFd<'_>, PollFlags)> {
         self.hosts.iter().enumerate().flat_map(|(number, host)| {
-            let wire = host.wire.as_ref();
-            let wire = wire.map(|wire| (number, false, wire.as_fd(), wire.interest()));
+            let wire = match &host.way {
+                Way::Direct(wire) => Some((number, false, wire.as_fd(), wire.interest())),
+                _ => None,
+            };
             let ending = host.agent_process.end_descriptor();
             let ending = ending.map(|descriptor| (number, true, descriptor, PollFlags::IN));
             wire.into_iter().chain(ending)
         })
     }
 
-    /// Sends as much of the messages as the agents take. Returns the hosts whose connections are
-    /// lost, with the reason.
-    pub(super) fn flush(&mut self) -> Vec<(usize, String)> {
-        let mut lost = Vec::new();
-        for (number, host) in self.hosts.iter_mut().enumerate() {
-            let messages = host.agent.take();
-            let Some(wire) = &mut host.wire else { continue };
-            let said = messages.iter().try_for_each(|message| wire.say(message));
-            if let Err(error) = said.and_then(|()| wire.flush()) {
-                lost.push((number, error.to_string()));
-            }
-        }
-        lost
-    }
-
-    /// As [`flush`](Self::flush), and waits until the agents have taken all messages or the time
+    /// As [`flush`](Self::flush), and waits until the connections have taken all messages or the time
     /// is over.
-    pub(super) fn flush_until(&mut self, give_up_at: Instant) -> Vec<(usize, String)> {
+    pub(super) fn flush_until(&mut self, give_up_at: Instant) -> Vec<LostAgent> {
         let mut lost = self.flush();
         for (number, host) in self.hosts.iter_mut().enumerate() {
-            if let Some(wire) = &mut host.wire {
+            if let Way::Direct(wire) = &mut host.way {
                 match wire.wait_flushed(Some(give_up_at)) {
                     Ok(()) | Err(WireError::Timeout) => {}
+                    // Found again when the connection is read.
+                    Err(_) if host.numbered.is_some() => {}
                     Err(error) => lost.push((number, error.to_string())),
                 }
             }
@@ -210,20 +225,19 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         let give_up_at = Instant::now() + END_MAX;
-        for host in &self.hosts {
-            host.agent.push(ToAgent::End);
-        }
-        // An agent whose connection is lost ends by itself.
+        // Agents below get it before those that pass it on. An agent that has no connection ends by
+        // itself.
+        self.tell_all(&ToAgent::End);
         let _ = self.flush_until(give_up_at);
         for (number, host) in self.hosts.iter_mut().enumerate() {
             // A host that was lost, and whose ranks have moved, is not waited for.
             let is_needed = self.of_rank.contains(&number) || host.services.is_some();
-            let give_up_at = match is_needed && host.wire.is_some() {
+            let give_up_at = match is_needed && !host.is_lost() {
                 true => give_up_at,
                 false => Instant::now(),
             };
             host.agent_process.end(give_up_at);
-            host.wire = None;
+            host.way = Way::Lost;
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use super::beginning::share_cores;
 use super::gathering::{Gathering, Placed};
-use super::lease::LeaseLength;
-use super::listing::HostSlots;
+use super::lease::{LeaseLength, SILENT_LOOKS};
+use super::listing::{HostSlots, HostsSpec};
 use super::message::{Setup, ToAgent};
 use super::{Host, Hosts};
 use crate::Job;
@@ -57,7 +57,7 @@ impl Hosts {
             let coming = self.moves.iter().filter(|it| it.to == place);
             let coming = coming.map(|it| self.hosts[it.from].placed.ranks.len());
             let is_lost = self.lost_places.contains(&place);
-            let ranks = here.filter(|host| host.wire.is_some());
+            let ranks = here.filter(|host| !host.is_lost());
             let ranks = ranks.map(|host| host.placed.ranks.len());
             (!is_lost).then(|| ranks.chain(coming).sum())
         })
@@ -102,7 +102,7 @@ impl Hosts {
                 ..lost.placed.clone()
             };
             let setup = self.setup_after(lost);
-            let started = Gathering::start(&self.spec, setup, vec![placed])?;
+            let started = Gathering::start(&self.spec, setup, vec![placed], None)?;
             self.moves[index].gathering = Some(started);
         }
         match &mut self.moves[index].gathering {
@@ -117,7 +117,7 @@ impl Hosts {
         let Some(gathering) = gathering.take() else {
             return Ok(());
         };
-        let new = gathering.finish()?;
+        let (new, _) = gathering.finish()?;
         let fabric = self.fabric()?;
         for host in new {
             if host.config.fabric != fabric {
@@ -131,6 +131,7 @@ impl Hosts {
                 self.of_rank[*rank as usize] = self.hosts.len();
             }
             self.hosts.push(host);
+            self.cut_off_looks.push(0);
         }
         share_cores(&mut self.hosts);
         Ok(())
@@ -150,26 +151,40 @@ impl Hosts {
         next.min()
     }
 
-    /// The descriptors of agents that are not ready yet.
+    /// The descriptors of agents that are not ready yet, or have no connection.
     pub(crate) fn interests_of_moves(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let gatherings = self.moves.iter().filter_map(|it| it.gathering.as_ref());
-        gatherings.flat_map(Gathering::interests)
+        let moving = gatherings.flat_map(Gathering::interests);
+        moving.chain(self.interests_of_callers())
+    }
+
+    /// Time between two looks for silent agents; `None`: the end of its connection shows that one is lost.
+    fn turn(&self) -> Option<Duration> {
+        let default = LeaseLength(HostsSpec::LEASE);
+        let of_tree = self.are_a_tree().then_some(default);
+        self.setup.lease.or(of_tree).map(LeaseLength::turn)
     }
 
     /// Looks for agents that have been silent for too long, if it is time.
-    fn silent(&mut self, turn: Duration) -> Vec<usize> {
+    fn silent(&mut self) -> Vec<usize> {
         let now = Instant::now();
-        if now < self.next_look {
+        let Some(turn) = self.turn().filter(|_| now >= self.next_look) else {
             return Vec::new();
-        }
+        };
         self.next_look = now + turn;
-        let hosts = self.hosts.iter_mut().enumerate();
-        let connected = hosts.filter(|(_, host)| host.wire.is_some());
-        let silent = connected.filter_map(|(number, host)| {
-            let is_silent = host.grant.as_mut()?.is_silent();
-            is_silent.then_some(number)
-        });
-        silent.collect()
+        let hosts = 0..self.hosts.len();
+        let is_silent = |number: &usize| {
+            let is_cut_off = self.is_cut_off(*number);
+            let looks = &mut self.cut_off_looks[*number];
+            *looks = if is_cut_off { *looks + 1 } else { 0 };
+            let host = &mut self.hosts[*number];
+            !host.is_lost()
+                && match &mut host.grant {
+                    Some(grant) => grant.is_silent(),
+                    None => *looks >= SILENT_LOOKS,
+                }
+        };
+        hosts.filter(is_silent).collect()
     }
 
     /// An agent has asked for a lease.
@@ -183,8 +198,12 @@ impl Hosts {
 
     /// When to look for silent agents, or to step the moves.
     fn next_step(&self) -> Option<Instant> {
-        let look = self.setup.lease.map(|_| self.next_look);
-        look.into_iter().chain(self.next_move()).min()
+        let look = self.turn().map(|_| self.next_look);
+        let calls = self.next_step_of_callers();
+        (look.into_iter())
+            .chain(self.next_move())
+            .chain(calls)
+            .min()
     }
 }
 
@@ -205,11 +224,15 @@ impl Job {
         let Placement::Remote(hosts) = &mut self.placement else {
             return;
         };
-        if let Some(lease @ LeaseLength(length)) = hosts.setup.lease {
-            for number in hosts.silent(lease.turn()) {
-                let length = length.as_secs_f64();
-                self.lose_host(number, &format!("no answer for {length} s"));
-            }
+        let LeaseLength(length) = hosts.setup.lease.unwrap_or(LeaseLength(HostsSpec::LEASE));
+        let called = hosts.step_callers();
+        let silent = hosts.silent();
+        for number in called {
+            self.hear_agent(number);
+        }
+        for number in silent {
+            let length = length.as_secs_f64();
+            self.lose_host(number, &format!("no answer for {length} s"));
         }
         let mut index = 0;
         loop {

@@ -3,6 +3,7 @@
 use super::Hosts;
 use super::far::RemoteEnd;
 use super::message::{FromAgent, Life, ToAgent};
+use super::passing::Way;
 use crate::Job;
 use crate::link::Memory;
 use crate::outcome::HOST_LOST;
@@ -13,27 +14,6 @@ use crate::verdict::End;
 use signal_hook::consts::SIGKILL;
 use signal_hook::consts::SIGUSR1;
 use std::time::Instant;
-
-impl Hosts {
-    /// Reads the messages of an agent. `Err`: the agent is lost, and why. Messages that came
-    /// before are returned as well.
-    fn hear(&mut self, number: usize) -> (Vec<FromAgent>, Result<(), String>) {
-        let mut heard = Vec::new();
-        let Some(wire) = &mut self.hosts[number].wire else {
-            return (heard, Ok(()));
-        };
-        let received = wire.receive();
-        loop {
-            match wire.next_message() {
-                Ok(Some(message)) => heard.push(message),
-                Ok(None) => break,
-                Err(error) => return (heard, Err(error.to_string())),
-            }
-        }
-        let received = received.map(drop).map_err(|error| error.to_string());
-        (heard, received)
-    }
-}
 
 impl Job {
     fn hosts(&mut self) -> Option<&mut Hosts> {
@@ -47,11 +27,11 @@ impl Job {
     /// [`reported_ends`](Self::reported_ends).
     pub(crate) fn hear_agent(&mut self, number: usize) {
         let Some(hosts) = self.hosts() else { return };
-        let (heard, going_on) = hosts.hear(number);
-        for message in heard {
+        let (heard, lost) = hosts.hear(number);
+        for (number, message) in heard {
             self.take_word(number, message);
         }
-        if let Err(why) = going_on {
+        for (number, why) in lost {
             self.lose_host(number, &why);
         }
     }
@@ -171,7 +151,15 @@ impl Job {
                     hosts.grant(number);
                 }
             }
-            FromAgent::Hello(_) | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
+            FromAgent::Hello(_)
+            | FromAgent::Ready { .. }
+            | FromAgent::Refused { .. }
+            | FromAgent::CannotAttach(_)
+            | FromAgent::Attach(_)
+            | FromAgent::Detached(_)
+            | FromAgent::Pass { .. }
+            | FromAgent::Resume { .. }
+            | FromAgent::Received { .. } => {
                 self.lose_host(number, "it sent a message that belongs to the start");
             }
         }
@@ -209,10 +197,12 @@ impl Job {
     /// another host when they run no more for sure; if they cannot, the job ends. FENCE-2
     pub(super) fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
-        let host = &mut hosts.hosts[number];
-        if host.wire.take().is_none() {
+        if hosts.hosts[number].is_lost() {
             return;
         }
+        hosts.cut(number);
+        let host = &mut hosts.hosts[number];
+        (host.way, host.numbered) = (Way::Lost, None);
         host.agent_process.close_stdin();
         let (name, ranks) = (host.name.clone(), host.placed.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();

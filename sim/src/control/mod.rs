@@ -4,9 +4,10 @@
 //!
 //! Real are the messages of ranks and their lengths (they are encoded), and who is told of which rank
 //! ([`Introductions`], the launcher's own). Simulated are processes, hosts, links and time ([`Costs`]).
-//! The launcher that is built reaches each agent directly: that is the tree whose fan-out is the number of
-//! agents, in which the launcher decides. In a deeper tree each agent decides for its own ranks; that
-//! is not built.
+//! With few hosts the launcher that is built reaches each agent directly: that is the tree whose fan-out is
+//! the number of agents, in which the launcher decides. With more it decides alone, too, and agents pass its
+//! messages on (docs/design/agent-tree.md). In the deeper trees of this simulation each agent decides
+//! for its own ranks; that is not built.
 //!
 //! Deterministic: no clock and no random numbers. Docs: docs/design/many-ranks.md.
 //!
