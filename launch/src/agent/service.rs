@@ -17,7 +17,7 @@ use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
 use refrain_pmi::PmiError;
-use refrain_wire::{Connection, WireError};
+use refrain_wire::{Connection, HELD_BACK_RETRY, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -150,7 +150,10 @@ impl Agent {
             }
         }
         let next_request = self.watch.as_ref().and_then(Watch::next_request);
-        let timeout = next_request.and_then(|left| Timespec::try_from(left).ok());
+        let is_held_back = self.ranks.iter().any(AgentRank::is_held_back);
+        let retry = is_held_back.then_some(HELD_BACK_RETRY);
+        let timeout = next_request.into_iter().chain(retry).min();
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WireError::from(error).into()),
@@ -162,6 +165,9 @@ impl Agent {
         let ready: Vec<usize> = ready.map(|(_, index)| index).collect();
         for index in ready {
             self.ranks[index].is_ready = true;
+        }
+        for rank in self.ranks.iter_mut() {
+            rank.is_ready |= rank.is_held_back();
         }
         Ok(is_dismissed)
     }
