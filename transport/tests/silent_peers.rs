@@ -49,7 +49,7 @@ const SILENT_BYTES_MAX: isize = 64;
 /// As above, for a peer that communicates: the heap, without the lanes and the log in the segments.
 const TALKING_BYTES_MAX: isize = 2048;
 /// As above, once the log of the sender has given back its chunk; of both ranks.
-const IDLE_BYTES_MAX: isize = 4096;
+const IDLE_BYTES_MAX: isize = 1024;
 
 struct KeepsPayload(bool);
 
@@ -236,7 +236,9 @@ impl Star {
     /// Kills a rank; its next life begins with a checkpoint, and is not connected.
     fn kill(&mut self, victim: u32, checkpoint: Beginning) -> Address {
         let (later, address) = rank(victim, 1, self.sent.len() as u32, self.keeps);
-        let later = later.with_introductions(&[Rank(0)], &[]).with_beginning(checkpoint);
+        let later = later
+            .with_introductions(&[Rank(0)], &[])
+            .with_beginning(checkpoint);
         let killed = core::mem::replace(&mut self.engines[victim as usize], later);
         // A killed process ends nothing.
         core::mem::forget(killed);
@@ -285,7 +287,7 @@ fn idle_channels_are_found_before_memory_is_exhausted() {
             star.progress();
         }
         let (used_bytes, budget_bytes) = star.engines[0].log_bytes();
-        assert!(used_bytes <= budget_bytes / 2, "{used_bytes}");
+        assert!(used_bytes <= budget_bytes / 4 * 3, "{used_bytes}");
     }
 }
 
@@ -305,8 +307,13 @@ fn an_idle_peer_costs_what_the_documents_say() {
     star.engines[0].rest_idle();
     assert_eq!(star.engines[0].log_bytes().0, 0);
     let idle = (BYTES.get() - before) / PEERS as isize;
-    println!("above a peer that is connected, hub and peer cost {talking} bytes while they talk, then {idle}");
-    assert!(idle < talking && idle <= IDLE_BYTES_MAX, "{idle} of {talking}");
+    println!(
+        "above a peer that is connected, hub and peer cost {talking} bytes while they talk, then {idle}"
+    );
+    assert!(
+        idle < talking && idle <= IDLE_BYTES_MAX,
+        "{idle} of {talking}"
+    );
 }
 
 /// Records that no checkpoint covers are kept, and so is their chunk.
@@ -324,7 +331,7 @@ fn a_channel_whose_messages_may_be_needed_keeps_its_chunk() {
     }
     assert_eq!(star.engines[0].log_bytes().0, used_bytes);
     star.engines[3].publish_horizon();
-    star.progress();
+    (0..2).for_each(|_| star.progress());
     star.engines[0].rest_idle();
     (0..2).for_each(|_| star.progress());
     star.engines[0].trim();
@@ -337,10 +344,8 @@ fn a_rank_that_has_ended_holds_no_memory_of_its_peers() {
     let mut star = Star::new(21, false);
     for peer in 1..=20 {
         star.exchange(peer);
-        // The last one takes its place.
-        let last = star.engines.pop().expect("it exchanges nothing any more");
-        drop(last);
-        star.engines.insert(peer as usize, rank(peer, 0, 21, false).0);
+        // One that knows nobody takes its place.
+        star.engines[peer as usize] = rank(peer, 0, 21, false).0;
     }
 }
 
@@ -363,10 +368,14 @@ fn a_later_life_gets_what_followed_a_chunk_that_was_given_back() {
         assert_eq!(star.engines[0].log_kept_from(Rank(3)).program, covered);
         let numbers: [&'static [u8]; 4] = [b"abc", b"def", b"ghi", b"jkl"];
         let (before, after) = numbers.split_at(sends_before_death);
-        before.iter().for_each(|data| _ = send(&mut star.engines[0], 3, data));
+        before
+            .iter()
+            .for_each(|data| _ = send(&mut star.engines[0], 3, data));
         (0..3).for_each(|_| star.progress());
         let address = star.kill(3, checkpoint);
-        after.iter().for_each(|data| _ = send(&mut star.engines[0], 3, data));
+        after
+            .iter()
+            .for_each(|data| _ = send(&mut star.engines[0], 3, data));
         star.connect_again(3, &address);
         for expected in numbers {
             let mut room = [0; 3];

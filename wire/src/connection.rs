@@ -655,7 +655,10 @@ impl Connection {
 
     fn wait_for(&self, flags: PollFlags, until: Option<Instant>) -> Result<(), WireError> {
         let (flags, retry_at) = match self.is_held_back() {
-            true => (flags - PollFlags::OUT, Some(Instant::now() + HELD_BACK_RETRY)),
+            true => (
+                flags - PollFlags::OUT,
+                Some(Instant::now() + HELD_BACK_RETRY),
+            ),
             false => (flags, None),
         };
         let wake_at = until.into_iter().chain(retry_at).min();

@@ -53,7 +53,12 @@ fn a_short_log_serves_many_peers_in_turn_and_survives() {
             command.args(["--kill", kills]);
         }
         let program = survivor();
-        command.args(["--".as_ref(), program.as_os_str(), "spread".as_ref(), rounds.as_ref()]);
+        command.args([
+            "--".as_ref(),
+            program.as_os_str(),
+            "spread".as_ref(),
+            rounds.as_ref(),
+        ]);
         let ended = run(&mut command).expect(0);
         let expected = (0..ROUNDS * (RANKS - 1)).map(|step| format!("step {step}: {}\n", 2 * step));
         assert_eq!(ended.out, expected.collect::<String>(), "{kills:?}");

@@ -167,7 +167,8 @@ impl ChannelReader {
                 return Err(ReadError::Link(header.extent));
             }
             if header.extent == NOWHERE {
-                let next = self.at.position.0 - used as u64 + (CHUNK_BYTES + CHUNK_HEADER_BYTES) as u64;
+                let next =
+                    self.at.position.0 - used as u64 + (CHUNK_BYTES + CHUNK_HEADER_BYTES) as u64;
                 return Err(ReadError::Resting(Position(next)));
             }
             return self.follow(header.extent).map(|()| None);

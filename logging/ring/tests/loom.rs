@@ -317,12 +317,14 @@ fn chunk_is_left() {
             let (named, released) = (named.clone(), released.clone());
             move || {
                 sender.send(&mut arena).expect("room");
+                thread::yield_now();
                 if released.load(Ordering::Acquire) < sender.log.tail().0 {
                     return sender.next_ssn;
                 }
                 named.store(0, Ordering::Relaxed);
                 let link = sender.log.rest(&arena, None).expect("all is released");
                 link.publish(arena.region());
+                thread::yield_now();
                 let position = Position(released.load(Ordering::Acquire));
                 sender.log.trim_released(&mut arena, position);
                 LEFT.fetch_or(sender.log.first_chunk().is_none(), Relaxed);
@@ -345,10 +347,10 @@ fn chunk_is_left() {
                     assert_eq!(receiver.log.position(), next, "an earlier name");
                     rests_at = None;
                 }
-                return;
+                return thread::yield_now();
             }
             match receiver.log.read() {
-                Ok(None) => {}
+                Ok(None) => thread::yield_now(),
                 Ok(Some(record)) => {
                     assert_eq!(record.header, message(receiver.rank, receiver.next_ssn));
                     receiver.next_ssn += 1;

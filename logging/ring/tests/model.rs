@@ -123,7 +123,13 @@ impl World {
     /// Drained channels need no memory.
     fn rest_all(&mut self) {
         for channel in &mut self.channels {
-            channel.pack(&mut self.memory, Message { kind: Kind::Whole, bytes: 1 });
+            channel.pack(
+                &mut self.memory,
+                Message {
+                    kind: Kind::Whole,
+                    bytes: 1,
+                },
+            );
             channel.publish(&self.memory, usize::MAX);
             channel.read(&self.memory, usize::MAX);
             channel.release(255);

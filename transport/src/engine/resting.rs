@@ -34,6 +34,8 @@ impl Destination {
             if fabric.leave_chunk(arena.region(), self.rank, &link) {
                 self.lane_begins = self.log.tail();
             }
+        }
+        if self.log.is_being_left() {
             self.trim(fabric, arena);
         }
         if self.log.held_bytes() == 0 {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::{Door, Listener, STRANGER_WAIT};
 use rustix::net::{SocketFlags, socketpair};
-use std::io::{Read as _, Seek as _, Write as _};
 use rustix::process::{Resource, Rlimit, setrlimit};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -198,7 +198,10 @@ fn descriptors_that_are_held_back_wait_without_spinning() {
         ended => {
             let ended = ended.unwrap();
             let said = String::from_utf8_lossy(&ended.stdout);
-            assert!(ended.status.success() && said.contains("1 passed"), "{ended:?}");
+            assert!(
+                ended.status.success() && said.contains("1 passed"),
+                "{ended:?}"
+            );
         }
     }
 }
@@ -219,7 +222,11 @@ fn send_more_than_may_be_in_flight() {
     }
     here.flush().unwrap();
     assert!(here.is_held_back() && here.unsent_bytes() > 0);
-    assert_eq!(here.interest(), PollFlags::IN, "it is writable all the time");
+    assert_eq!(
+        here.interest(),
+        PollFlags::IN,
+        "it is writable all the time"
+    );
     let now = Some(Instant::now());
     assert!(matches!(here.wait(now), Err(WireError::Timeout)));
     here.wait(until()).expect("to be tried again");

@@ -243,7 +243,8 @@ impl Channel {
     /// and below the horizon.
     pub fn rest(&mut self, memory: &Memory) {
         // The caller's part.
-        if !self.packed.is_empty() || !self.published.is_empty() || self.released < self.log.tail() {
+        if !self.packed.is_empty() || !self.published.is_empty() || self.released < self.log.tail()
+        {
             return;
         }
         let is_empty = self.log.tail().0 % CHUNK_BYTES as u64 == LINE_BYTES as u64;

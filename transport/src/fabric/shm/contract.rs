@@ -158,7 +158,10 @@ impl Fabric for Shm {
     }
 
     fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
-        let state = self.peers.get_mut(peer.index()).and_then(Option::as_deref_mut);
+        let state = self
+            .peers
+            .get_mut(peer.index())
+            .and_then(Option::as_deref_mut);
         let Some(state) = state.filter(|state| state.is_named) else {
             // No receiver has begun to read.
             region.publish(link);
