@@ -26,6 +26,7 @@
 //! | `append` publishes at once | `gated_batch` |
 //! | `publish` clears the word behind, and after publishing | `gated_batch` |
 //! | a chunk is trimmed when its first half is released | `chunk_reuse` |
+//! | the name of the chunk is withdrawn after the link to nowhere (planted in the model) | `chunk_is_left` |
 //!
 //! Two more stay planted: `chunk_reuse_needs_a_release`, `…_an_acquire`.
 
