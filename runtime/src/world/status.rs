@@ -35,8 +35,7 @@ impl World {
         self.tell(|control| control.report(&status))
     }
 
-    /// The channels that hold log memory. Others are short of none: without log memory that is in use
-    /// there is none to look at.
+    /// The channels that hold log memory.
     fn log_channels(&self) -> Vec<Channel> {
         let channel = |to| {
             let (held_bytes, share_bytes) = self.engine.log_bytes_of(to);
