@@ -97,8 +97,13 @@ impl Incoming {
     /// earlier life. FENCE-1
     #[cold]
     pub(super) fn open(&mut self, lane: &Lane) -> bool {
-        self.is_open = lane.for_life.load(Acquire) == self.life;
+        self.is_open = self.is_for_this_life(lane);
         self.is_open
+    }
+
+    /// Whether the sender knows this life, and no later one.
+    pub(super) fn is_for_this_life(&self, lane: &Lane) -> bool {
+        lane.for_life.load(Acquire) == self.life
     }
 
     /// Whether a poll would find something.

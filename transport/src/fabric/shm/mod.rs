@@ -160,7 +160,8 @@ impl Drop for Shm {
     fn drop(&mut self) {
         for peer in self.connected.iter().filter_map(|rank| self.peer(*rank)) {
             let lane = peer.lane();
-            if peer.incoming.is_open {
+            // FENCE-1: a lane for another life is not touched.
+            if peer.incoming.is_for_this_life(lane) {
                 lane.released.store(RELEASED_WHOLLY.0, Release);
                 peer.ring_if_waiting(lane, self.options.rank);
             }
