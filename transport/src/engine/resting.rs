@@ -30,10 +30,10 @@ impl Destination {
             return;
         }
         let horizon = self.keeps_payload().then_some(&self.horizon);
-        if let Some(link) = self.log.rest(arena, horizon) {
-            if fabric.leave_chunk(arena.region(), self.rank, &link) {
-                self.lane_begins = self.log.tail();
-            }
+        if let Some(link) = self.log.rest(arena, horizon)
+            && fabric.leave_chunk(arena.region(), self.rank, &link)
+        {
+            self.lane_begins = self.log.tail();
         }
         if self.log.is_being_left() {
             self.trim(fabric, arena);
