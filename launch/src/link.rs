@@ -123,6 +123,17 @@ impl Link {
         }
     }
 
+    /// Whether descriptors for the rank wait until other processes have received theirs: flush again
+    /// after [`HELD_BACK_RETRY`](refrain_wire::HELD_BACK_RETRY).
+    pub fn is_held_back(&self) -> bool {
+        match self {
+            Self::Near(near) if !near.is_gone => {
+                (near.connection.as_ref()).is_some_and(Connection::is_held_back)
+            }
+            _ => false,
+        }
+    }
+
     /// Reads once, and returns the next message. `None`: no message now.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use super::start::Placement;
 use super::verdict::End;
 use refrain_job::JobError;
 use refrain_job::output_gate::OutputGate;
+use refrain_wire::HELD_BACK_RETRY;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -87,6 +88,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
             )
             .chain(job.monitor.as_ref().map(Monitor::next))
             .chain(job.next_start())
+            .chain(job.next_retry())
             .chain(job.next_step_of_hosts())
             .chain(job.faults.next_due().filter(|_| job.is_running()))
             .chain(job.next_checkpoint_step().filter(|_| job.is_running()))
@@ -109,6 +111,12 @@ pub fn sink_of<'a>(out: &'a mut Sink, err: &'a mut Sink, stream: Stream) -> &'a 
 }
 
 impl Job {
+    /// When descriptors are sent again for which too many were in flight.
+    fn next_retry(&self) -> Option<Instant> {
+        let is_held_back = self.ranks.iter().any(|process| process.link.is_held_back());
+        is_held_back.then(|| Instant::now() + HELD_BACK_RETRY)
+    }
+
     /// Blocks until a descriptor is ready or the time has come.
     fn poll(&self, wake_at: Option<Instant>) -> Result<Vec<Source>, JobError> {
         let (mut polled, sources) = self.interests();
@@ -188,6 +196,11 @@ impl Job {
     /// Handles the ready descriptors, then the consequences.
     fn step(&mut self, ready: &[Source]) {
         let mut ended = Vec::new();
+        for process in self.ranks.iter_mut() {
+            if process.link.is_held_back() {
+                process.link.flush();
+            }
+        }
         for source in ready {
             match *source {
                 Source::Signals => self.take_signals(),

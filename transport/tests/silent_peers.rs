@@ -1,5 +1,5 @@
-//! Ranks that are introduced when something is to be sent: what waits until then, and what a peer costs
-//! that never communicates.
+//! Ranks that are introduced when something is to be sent: what waits until then, what a peer costs
+//! that never communicates, and what an idle one gives back.
 
 #![allow(
     unsafe_code,
@@ -8,7 +8,7 @@
 
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::{
-    Engine, EngineOptions, ReceiveBuffer, RequestId, SendBuffer, SendTo, Started,
+    Beginning, Engine, EngineOptions, ReceiveBuffer, RequestId, SendBuffer, SendTo, Stall, Started,
 };
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
 use refrain_transport::fabric::{Address, Fabric};
@@ -48,6 +48,8 @@ static ALLOCATOR: Counting = Counting;
 const SILENT_BYTES_MAX: isize = 64;
 /// As above, for a peer that communicates: the heap, without the lanes and the log in the segments.
 const TALKING_BYTES_MAX: isize = 2048;
+/// As above, once the log of the sender has given back its chunk; of both ranks.
+const IDLE_BYTES_MAX: isize = 1024;
 
 struct KeepsPayload(bool);
 
@@ -164,6 +166,226 @@ fn a_talking_peer_costs_what_the_documents_say() {
     let each = (BYTES.get() - before) / 2;
     println!("a talking peer costs {each} bytes of the heap");
     assert!(each <= TALKING_BYTES_MAX, "{each}");
+}
+
+/// A hub that has met all others, as rank 0.
+struct Star {
+    engines: Vec<TestEngine>,
+    hub: Address,
+    keeps: bool,
+    /// Messages sent to each rank.
+    sent: Vec<u8>,
+}
+
+impl Star {
+    fn new(size: u32, keeps: bool) -> Self {
+        let mut ranks: Vec<_> = (0..size).map(|it| rank(it, 0, size, keeps)).collect();
+        let (hub, others) = ranks.split_first_mut().expect("a hub");
+        for (other, peer) in others.iter_mut().zip(1..) {
+            let connected = hub.0.connect(Rank(peer), Incarnation(0), &other.1);
+            connected.expect("it is there");
+            let connected = other.0.connect(Rank(0), Incarnation(0), &hub.1);
+            connected.expect("it is there");
+        }
+        Self {
+            hub: ranks[0].1.clone(),
+            engines: ranks.into_iter().map(|(engine, _)| engine).collect(),
+            keeps,
+            sent: vec![0; size as usize],
+        }
+    }
+
+    fn progress(&mut self) {
+        for engine in &mut self.engines {
+            engine.progress().expect("no fault");
+        }
+    }
+
+    /// The hub sends to a rank, which takes a checkpoint if messages are kept. Returns how often the
+    /// hub had to wait for memory.
+    fn exchange(&mut self, to: u32) -> usize {
+        static NUMBERS: [[u8; 3]; 256] = {
+            let mut numbers = [[0; 3]; 256];
+            let mut number = 0;
+            while number < 256 {
+                numbers[number] = [number as u8; 3];
+                number += 1;
+            }
+            numbers
+        };
+        let number = self.sent[to as usize];
+        self.sent[to as usize] += 1;
+        let (mut room, mut stalls) = ([0; 3], 0);
+        let receives = receive(&mut self.engines[to as usize], &mut room);
+        send(&mut self.engines[0], to, &NUMBERS[number as usize]);
+        while self.engines[to as usize].finish(receives).is_none() {
+            self.progress();
+            let stall = self.engines[0].stall();
+            assert!(!stall.is_some_and(Stall::is_of_memory), "{stall:?}");
+            stalls += usize::from(stall.is_some());
+        }
+        assert_eq!(room, NUMBERS[number as usize]);
+        if self.keeps {
+            self.engines[to as usize].publish_horizon();
+        }
+        // What was consumed is released once the lane is idle.
+        (0..3).for_each(|_| self.progress());
+        stalls
+    }
+
+    /// Kills a rank; its next life begins with a checkpoint, and is not connected.
+    fn kill(&mut self, victim: u32, checkpoint: Beginning) -> Address {
+        let (later, address) = rank(victim, 1, self.sent.len() as u32, self.keeps);
+        let later = later
+            .with_introductions(&[Rank(0)], &[])
+            .with_beginning(checkpoint);
+        let killed = core::mem::replace(&mut self.engines[victim as usize], later);
+        // A killed process ends nothing.
+        core::mem::forget(killed);
+        self.engines[0].fence(Rank(victim));
+        address
+    }
+
+    fn connect_again(&mut self, victim: u32, address: &Address) {
+        let connected = self.engines[0].connect(Rank(victim), Incarnation(1), address);
+        connected.expect("a later life");
+        let connected = self.engines[victim as usize].connect(Rank(0), Incarnation(0), &self.hub);
+        connected.expect("it is there");
+    }
+}
+
+/// The log has room for eight channels that hold a chunk. Messages go to 200 peers: the channels that
+/// are idle give back their chunks, also those of peers that are spoken to again later.
+// LOG-3 LOG-4
+#[test]
+fn many_peers_are_spoken_to_with_little_log_memory() {
+    const PEERS: u32 = 200;
+    for keeps in [false, true] {
+        let mut star = Star::new(PEERS + 1, keeps);
+        for peer in 1..=PEERS {
+            star.exchange(peer);
+        }
+        let (used_bytes, budget_bytes) = star.engines[0].log_bytes();
+        assert!(used_bytes <= budget_bytes && budget_bytes < u64::from(PEERS) << 18);
+        let mut chance = 7u32;
+        for _ in 0..600 {
+            chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            star.exchange(1 + (chance >> 8) % PEERS);
+        }
+    }
+}
+
+/// A caller that looks for idle channels at times never finds the memory exhausted: a send waits for
+/// no receiver.
+#[test]
+fn idle_channels_are_found_before_memory_is_exhausted() {
+    let mut star = Star::new(101, true);
+    for peer in 1..=100 {
+        assert_eq!(star.exchange(peer), 0, "peer {peer}");
+        for _ in 0..2 {
+            star.engines[0].rest_idle();
+            star.progress();
+        }
+        let (used_bytes, budget_bytes) = star.engines[0].log_bytes();
+        assert!(used_bytes <= budget_bytes / 4 * 3, "{used_bytes}");
+    }
+}
+
+/// Of hub and peer together: only what says where their channels stand stays.
+#[test]
+fn an_idle_peer_costs_what_the_documents_say() {
+    const PEERS: u32 = 8;
+    let mut star = Star::new(PEERS + 1, true);
+    let before = BYTES.get();
+    (1..=PEERS).for_each(|peer| _ = star.exchange(peer));
+    let talking = (BYTES.get() - before) / PEERS as isize;
+    for _ in 0..2 {
+        star.engines[0].rest_idle();
+        (0..2).for_each(|_| star.progress());
+    }
+    star.engines[0].trim();
+    star.engines[0].rest_idle();
+    assert_eq!(star.engines[0].log_bytes().0, 0);
+    let idle = (BYTES.get() - before) / PEERS as isize;
+    println!(
+        "above a peer that is connected, hub and peer cost {talking} bytes while they talk, then {idle}"
+    );
+    assert!(
+        idle < talking && idle <= IDLE_BYTES_MAX,
+        "{idle} of {talking}"
+    );
+}
+
+/// Records that no checkpoint covers are kept, and so is their chunk.
+// LOG-4
+#[test]
+fn a_channel_whose_messages_may_be_needed_keeps_its_chunk() {
+    let mut star = Star::new(9, true);
+    star.keeps = false;
+    (1..=8).for_each(|peer| _ = star.exchange(peer));
+    let (used_bytes, budget_bytes) = star.engines[0].log_bytes();
+    assert_eq!(used_bytes, budget_bytes);
+    for _ in 0..2 {
+        star.engines[0].rest_idle();
+        star.progress();
+    }
+    assert_eq!(star.engines[0].log_bytes().0, used_bytes);
+    star.engines[3].publish_horizon();
+    (0..2).for_each(|_| star.progress());
+    star.engines[0].rest_idle();
+    (0..2).for_each(|_| star.progress());
+    star.engines[0].trim();
+    assert_eq!(star.engines[0].log_bytes().0, used_bytes - (256 << 10));
+}
+
+/// A rank that has ended leaves no chunk: its peers need not wait for it.
+#[test]
+fn a_rank_that_has_ended_holds_no_memory_of_its_peers() {
+    let mut star = Star::new(21, false);
+    for peer in 1..=20 {
+        star.exchange(peer);
+        // One that knows nobody takes its place.
+        star.engines[peer as usize] = rank(peer, 0, 21, false).0;
+    }
+}
+
+/// A channel whose chunk was given back, and a receiver that dies: its next life gets what it misses,
+/// and the log counts on.
+// REC-3 LOG-4
+#[test]
+fn a_later_life_gets_what_followed_a_chunk_that_was_given_back() {
+    for sends_before_death in [0, 1, 3] {
+        let mut star = Star::new(9, true);
+        (1..=8).for_each(|peer| _ = star.exchange(peer));
+        for _ in 0..2 {
+            star.engines[0].rest_idle();
+            (0..2).for_each(|_| star.progress());
+        }
+        star.engines[0].trim();
+        assert_eq!(star.engines[0].log_bytes().0, 0);
+        let checkpoint = star.engines[3].state().expect("between two operations");
+        let covered = checkpoint.delivered[0].until.program;
+        assert_eq!(star.engines[0].log_kept_from(Rank(3)).program, covered);
+        let numbers: [&'static [u8]; 4] = [b"abc", b"def", b"ghi", b"jkl"];
+        let (before, after) = numbers.split_at(sends_before_death);
+        before
+            .iter()
+            .for_each(|data| _ = send(&mut star.engines[0], 3, data));
+        (0..3).for_each(|_| star.progress());
+        let address = star.kill(3, checkpoint);
+        after
+            .iter()
+            .for_each(|data| _ = send(&mut star.engines[0], 3, data));
+        star.connect_again(3, &address);
+        for expected in numbers {
+            let mut room = [0; 3];
+            let receives = receive(&mut star.engines[3], &mut room);
+            while star.engines[3].finish(receives).is_none() {
+                star.progress();
+            }
+            assert_eq!(room, *expected);
+        }
+    }
 }
 
 /// Messages wait for the introduction, in their order, and nothing of them is lost with a log that is

@@ -19,6 +19,7 @@ use rustix::net::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -41,6 +42,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 /// [`KEEPALIVE_PROBES`].
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;
+/// Time after which descriptors are sent again that the kernel has not taken: processes of this user
+/// have too many in flight, and no event tells when they have received some.
+pub const HELD_BACK_RETRY: Duration = Duration::from_millis(10);
 
 /// The reason why a connection has ended.
 #[derive(Debug, Error)]
@@ -106,6 +110,8 @@ pub struct Connection {
     sent: usize,
     /// Descriptors to be sent with the byte at this offset, counted as `sent` is.
     attached: VecDeque<(usize, Vec<Arc<OwnedFd>>)>,
+    /// Whether the next descriptors were refused because too many are in flight.
+    is_held_back: Cell<bool>,
     /// Buffer for reads.
     read: Box<[u8]>,
 }
@@ -122,6 +128,7 @@ impl Connection {
             outgoing: BytesMut::new(),
             sent: 0,
             attached: VecDeque::new(),
+            is_held_back: Cell::new(false),
             read: vec![0; READ_BYTES].into(),
         }
     }
@@ -412,7 +419,10 @@ impl Connection {
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let bytes = [IoSlice::new(bytes)];
-        match rustix::io::retry_on_intr(|| sendmsg(&self.socket, &bytes, &mut ancillary, flags)) {
+        let sent =
+            rustix::io::retry_on_intr(|| sendmsg(&self.socket, &bytes, &mut ancillary, flags));
+        self.is_held_back.set(sent == Err(Errno::TOOMANYREFS));
+        match sent {
             Ok(count) => Ok(Some(count)),
             // The socket is full, or not connected yet. Too many descriptors in flight count as
             // full: other processes will receive theirs.
@@ -619,15 +629,23 @@ impl Connection {
         }
     }
 
-    /// The events to poll for.
+    /// Whether the next message waits until descriptors in flight are received, of whatever
+    /// connection of this user. Nothing announces that: [`flush`](Self::flush) again after
+    /// [`HELD_BACK_RETRY`].
+    pub fn is_held_back(&self) -> bool {
+        self.is_held_back.get()
+    }
+
+    /// The events to poll for. A socket that [holds back](Self::is_held_back) descriptors is writable
+    /// all the time.
     pub fn interest(&self) -> PollFlags {
-        match self.unsent().is_empty() {
+        match self.unsent().is_empty() || self.is_held_back() {
             true => PollFlags::IN,
             false => PollFlags::IN | PollFlags::OUT,
         }
     }
 
-    /// Waits until bytes can be read, or queued bytes can be sent.
+    /// Waits until bytes can be read, or queued bytes can be sent or be tried again.
     ///
     /// # Errors
     /// Errors of the system, or the time is over.
@@ -636,14 +654,22 @@ impl Connection {
     }
 
     fn wait_for(&self, flags: PollFlags, until: Option<Instant>) -> Result<(), WireError> {
+        let (flags, retry_at) = match self.is_held_back() {
+            true => (
+                flags - PollFlags::OUT,
+                Some(Instant::now() + HELD_BACK_RETRY),
+            ),
+            false => (flags, None),
+        };
+        let wake_at = until.into_iter().chain(retry_at).min();
         let mut polled = [PollFd::new(&self.socket, flags)];
         let ready = rustix::io::retry_on_intr(|| {
-            let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             poll(&mut polled, left.as_ref())
         })?;
         match ready {
-            0 => Err(WireError::Timeout),
+            0 if wake_at == until => Err(WireError::Timeout),
             _ => Ok(()),
         }
     }

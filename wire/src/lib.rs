@@ -35,7 +35,7 @@ mod session;
 pub mod unix;
 
 pub use address::{NotAnAddress, ServerAddress};
-pub use connection::{Connection, Incoming, WireError};
+pub use connection::{Connection, HELD_BACK_RETRY, Incoming, WireError};
 pub use door::{Door, Notices, STRANGER_WAIT, STRANGERS_MAX};
 pub use framing::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
 pub use listener::Listener;

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Some("print") => print(world, argument(1).map_or(0, number)),
         Some("behind") => behind(world, &arguments[1..]),
         Some("around") => around(world),
+        Some("spread") => spread(world, argument(1).map_or(0, number)),
         Some("hold") => hold(world, &arguments[1..]),
         Some("stray") => stray(world, argument(1).expect("how")),
         other => panic!("no program {other:?}"),
@@ -202,6 +203,33 @@ fn around(mut world: World) -> Result<(), Error> {
     let status = world.recv(&mut bytes, from_any())?;
     println!("rank {own} has met {}", u32::from_le_bytes(bytes));
     assert_eq!(status.source.0, u32::from_le_bytes(bytes));
+    world.finalize()
+}
+
+/// Rank 0 speaks to all others, one after the other, in `rounds` rounds. Each takes a checkpoint after
+/// each of its rounds.
+fn spread(mut world: World, rounds: u64) -> Result<(), Error> {
+    let (own, others) = (world.rank().0, u64::from(world.size()) - 1);
+    let mut begin = 0;
+    if let Some(mut restored) = world.restored()? {
+        begin = restored.value(ROUND)?;
+    }
+    for round in begin..rounds {
+        let mut bytes = [0; 8];
+        if own == 0 {
+            for step in round * others..(round + 1) * others {
+                let peer = 1 + (step % others) as u32;
+                world.send(&step.to_le_bytes(), to(peer))?;
+                world.recv(&mut bytes, from(peer))?;
+                println!("step {step}: {}", u64::from_le_bytes(bytes));
+            }
+        } else {
+            world.recv(&mut bytes, from(0))?;
+            let answer = u64::from_le_bytes(bytes) * 2;
+            world.send(&answer.to_le_bytes(), to(0))?;
+        }
+        world.checkpoint(|image| image.protect_value(ROUND, &(round + 1)))?;
+    }
     world.finalize()
 }
 

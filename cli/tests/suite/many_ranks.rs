@@ -35,3 +35,35 @@ fn hundreds_of_ranks_meet_their_neighbours_and_survive() {
         assert_eq!(deaths, usize::from(kill.is_some()), "{}", ended.err);
     }
 }
+
+/// The log of rank 0 has room for eight channels that hold a chunk, and it speaks to 23 ranks in turn:
+/// channels whose messages are covered by a checkpoint give back their chunks. Ranks that die
+/// afterwards get what followed.
+// LOG-3 LOG-4 REC-3
+#[test]
+fn a_short_log_serves_many_peers_in_turn_and_survives() {
+    const RANKS: usize = 24;
+    const ROUNDS: usize = 3;
+    for kills in [None, Some("7@clock=4"), Some("0@clock=75,20@clock=4")] {
+        let mut command = refrain();
+        let (ranks, rounds) = (RANKS.to_string(), ROUNDS.to_string());
+        command.args(["run", "--no-prefix", "-n", &ranks, "--log-memory", "2M"]);
+        command.args(["--log-full", "stop"]);
+        if let Some(kills) = kills {
+            command.args(["--kill", kills]);
+        }
+        let program = survivor();
+        command.args([
+            "--".as_ref(),
+            program.as_os_str(),
+            "spread".as_ref(),
+            rounds.as_ref(),
+        ]);
+        let ended = run(&mut command).expect(0);
+        let expected = (0..ROUNDS * (RANKS - 1)).map(|step| format!("step {step}: {}\n", 2 * step));
+        assert_eq!(ended.out, expected.collect::<String>(), "{kills:?}");
+        let deaths = ended.err.matches("was killed by SIGKILL").count();
+        let expected = kills.map_or(0, |kills| kills.split(',').count());
+        assert_eq!(deaths, expected, "{}", ended.err);
+    }
+}

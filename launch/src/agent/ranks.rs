@@ -155,6 +155,11 @@ impl AgentRank {
         link.chain(pipes).chain(input).chain(ending)
     }
 
+    /// See [`Link::is_held_back`].
+    pub(super) fn is_held_back(&self) -> bool {
+        !self.has_ended && self.link.is_held_back()
+    }
+
     /// Passes a message of the launcher on to the rank.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::{ToLauncher, ToRank};
 use refrain_job::stderr::report;
-use refrain_wire::WireError;
+use refrain_wire::{HELD_BACK_RETRY, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -178,10 +178,12 @@ impl Agent {
         let of_relay = of_relay.map(|at| at.saturating_duration_since(Instant::now()));
         let impatience = self.impatience().filter(|_| !self.uplink.has_detour());
         let impatience = impatience.map(|left| left.max(DETOUR_PAUSE));
+        let is_held_back = self.ranks.iter().any(AgentRank::is_held_back);
         let timeout = (next_request.into_iter())
             .chain(next_look)
             .chain(of_relay)
             .chain(impatience)
+            .chain(is_held_back.then_some(HELD_BACK_RETRY))
             .min();
         let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut polled, timeout.as_ref()) {
@@ -201,6 +203,9 @@ impl Agent {
         }
         for index in ready {
             self.ranks[index].is_ready = true;
+        }
+        for rank in self.ranks.iter_mut() {
+            rank.is_ready |= rank.is_held_back();
         }
         Ok(is_dismissed)
     }

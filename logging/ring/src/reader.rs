@@ -5,7 +5,7 @@
     reason = "declares the one unsafe function that reads a record again later"
 )]
 
-use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES};
+use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES, NOWHERE};
 use crate::{
     CHUNK_BYTES, ChunkId, HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind,
     Reference, Region, payload_offset, record_bytes,
@@ -25,6 +25,10 @@ pub enum ReadError {
     /// A reference leads out of the arena.
     #[error("a record refers to payload in chunk {0}, outside the arena: the log is damaged")]
     Reference(u32),
+    /// The sender has left the chunk before it took another. All records before this position were
+    /// read; a reader of the chunk that the sender takes next continues there.
+    #[error("the log rests at position {0}: its next chunk is not taken yet")]
+    Resting(Position),
     /// A record leaves no room in its chunk for the link to the next.
     #[error("a record of {0} payload bytes ends beyond its chunk: the log is damaged")]
     Overrun(u32),
@@ -161,6 +165,11 @@ impl ChannelReader {
             // No chunk begins with a link, so at most one is followed.
             if used == CHUNK_HEADER_BYTES {
                 return Err(ReadError::Link(header.extent));
+            }
+            if header.extent == NOWHERE {
+                let next =
+                    self.at.position.0 - used as u64 + (CHUNK_BYTES + CHUNK_HEADER_BYTES) as u64;
+                return Err(ReadError::Resting(Position(next)));
             }
             return self.follow(header.extent).map(|()| None);
         }

@@ -35,6 +35,9 @@ pub(crate) const FRAGMENT_BYTES_MIN: usize = 1024;
 const AHEAD_BYTES: usize = 4096;
 const AHEAD_BYTES_MIN: usize = 1024;
 
+/// Extent of the link at the end of a chunk that the log left before it took another.
+pub(crate) const NOWHERE: u64 = u64::MAX;
+
 /// Why a record could not be reserved.
 #[derive(Debug, Error)]
 pub enum ReserveError {
@@ -146,6 +149,9 @@ pub struct ChannelLog {
     /// For each stream, one past the highest SSN in the trimmed chunks.
     ends_trimmed: Frontier,
     window_chunks: usize,
+    /// Whether the last chunk is being filled. If not, the log rests: the next record begins a
+    /// chunk.
+    is_filling: bool,
     tail: Position,
     tail_offset: usize,
     /// From the tail to this offset in the current chunk, the first words of all lines
@@ -180,6 +186,7 @@ impl ChannelLog {
             chunks_trimmed: 0,
             ends_trimmed: Frontier::default(),
             window_chunks,
+            is_filling: false,
             tail: Position(0),
             tail_offset: 0,
             cleared_until: 0,
@@ -192,7 +199,7 @@ impl ChannelLog {
     /// Maximum length of the payload of one record.
     pub const PAYLOAD_BYTES_MAX: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - LINK_BYTES - LINE_BYTES;
 
-    /// Position behind the last record.
+    /// Position behind the last record; while the log rests, position of the next one.
     pub fn tail(&self) -> Position {
         self.tail
     }
@@ -230,7 +237,13 @@ impl ChannelLog {
         self.chunks.len() as u64 * CHUNK_BYTES as u64
     }
 
-    /// The first chunk of the log, once it has one.
+    /// Whether the log rests ([`ChannelLog::rest`]) and still holds memory, which it gets back when
+    /// its receiver has left it.
+    pub fn is_being_left(&self) -> bool {
+        !self.is_filling && !self.chunks.is_empty()
+    }
+
+    /// The first chunk of the log, while it holds one.
     pub fn first_chunk(&self) -> Option<ChunkId> {
         self.chunks.front().map(|entry| entry.chunk)
     }
@@ -366,7 +379,7 @@ impl ChannelLog {
     }
 
     fn clear_far_ahead(&mut self, region: &Region) {
-        if self.chunks.is_empty() {
+        if !self.is_filling {
             // The tail has no place yet.
             return;
         }
@@ -393,6 +406,36 @@ impl ChannelLog {
         });
     }
 
+    /// Ends the chunk that is being filled, so that it can be freed as every other: until the next
+    /// record the log needs no memory. All records must be published, and released by the lane.
+    /// `horizon`: the records must also be below it. LOG-4
+    ///
+    /// Returns the link that ends the chunk, which must be published before the next record. A
+    /// receiver that reads the log stops there ([`ReadError::Resting`](crate::ReadError::Resting))
+    /// and has to be told the next chunk. `None`: the chunk is needed, or there is none.
+    pub fn rest(&mut self, arena: &Arena, horizon: Option<&Frontier>) -> Option<Frame> {
+        let used_bytes = (self.tail.0 % CHUNK_BYTES as u64) as usize;
+        let (identity, tail) = (self.identity(), self.tail);
+        let next = Position(self.sequence_end() * CHUNK_BYTES as u64 + CHUNK_HEADER_BYTES as u64);
+        let last = self.chunks.back_mut().filter(|_| self.is_filling)?;
+        let is_needed = horizon.is_some_and(|horizon| !last.ends.is_within(horizon));
+        // No chunk begins with a link.
+        if is_needed || used_bytes == CHUNK_HEADER_BYTES {
+            return None;
+        }
+        last.used_bytes = used_bytes;
+        self.is_filling = false;
+        self.tail = next;
+        let [first_word, rest @ ..] = link(identity, NOWHERE).words();
+        arena.region().write_header_rest(self.tail_offset, &rest);
+        Some(Frame {
+            position: tail,
+            offset: self.tail_offset,
+            bytes: HEADER_BYTES,
+            first_word,
+        })
+    }
+
     /// A chunk that is in memory.
     #[cfg(not(loom))]
     pub(crate) fn entry_of(&self, sequence: u64) -> Option<&ChunkEntry> {
@@ -402,7 +445,7 @@ impl ChannelLog {
 
     fn trim_while(&mut self, arena: &mut Arena, may_free: impl Fn(&ChunkEntry, Position) -> bool) {
         // The chunk being filled stays.
-        while self.chunks.len() > 1 {
+        while self.chunks.len() > usize::from(self.is_filling) {
             let end = Position((self.chunks_trimmed + 1) * CHUNK_BYTES as u64);
             let oldest = &self.chunks[0];
             // A chunk that is being written to disk stays.
@@ -415,6 +458,10 @@ impl ChannelLog {
             }
             self.chunks_trimmed += 1;
         }
+        if self.chunks.is_empty() {
+            // The memory of the list.
+            self.chunks = VecDeque::new();
+        }
     }
 
     /// Whether a record with this payload fits into the current chunk.
@@ -426,7 +473,7 @@ impl ChannelLog {
     /// Maximum bytes of a record in the current chunk.
     #[inline]
     fn room(&self) -> usize {
-        if self.chunks.is_empty() {
+        if !self.is_filling {
             return 0;
         }
         let used = (self.tail.0 % CHUNK_BYTES as u64) as usize;
@@ -443,17 +490,18 @@ impl ChannelLog {
         let sequence = self.sequence_end();
         let region = arena.region();
         begin_chunk(region, start, sequence, self.identity());
-        if !self.chunks.is_empty() {
+        if self.is_filling {
             self.write_link(region, self.tail_offset, next);
-        }
-        let used_bytes = (self.tail.0 % CHUNK_BYTES as u64) as usize;
-        let ends = self.chunks.back_mut().map(|complete| {
+            let used_bytes = (self.tail.0 % CHUNK_BYTES as u64) as usize;
+            let complete = self.chunks.back_mut().expect("a chunk is being filled");
             complete.used_bytes = used_bytes;
-            complete.ends.clone()
-        });
+        }
+        let before = self.chunks.back().map(|last| &last.ends);
+        let ends = before.unwrap_or(&self.ends_trimmed).clone();
+        self.is_filling = true;
         self.chunks.push_back(ChunkEntry {
             chunk: next,
-            ends: ends.unwrap_or_default(),
+            ends,
             used_bytes: 0,
             place: Place::Memory,
         });
@@ -467,20 +515,25 @@ impl ChannelLog {
     /// Writes a link, which is visible at once: a reader reaches it only over all records
     /// before it.
     pub(crate) fn write_link(&self, region: &Region, offset: usize, next: ChunkId) {
-        let link = RecordHeader {
-            payload_bytes: 0,
-            kind: RecordKind::Link,
-            flags: 0,
-            incarnation: self.incarnation,
-            source: self.source,
-            ssn: Ssn(0),
-            context: 0,
-            tag: 0,
-            extent: u64::from(next.0),
-        };
+        let link = link(self.identity(), u64::from(next.0));
         let [first_word, rest @ ..] = link.words();
         region.write_header_rest(offset, &rest);
         region.publish_first_word(offset, first_word);
+    }
+}
+
+/// The header of a link to a chunk, or to [`NOWHERE`].
+fn link((source, _, incarnation): (Rank, Rank, Incarnation), extent: u64) -> RecordHeader {
+    RecordHeader {
+        payload_bytes: 0,
+        kind: RecordKind::Link,
+        flags: 0,
+        incarnation,
+        source,
+        ssn: Ssn(0),
+        context: 0,
+        tag: 0,
+        extent,
     }
 }
 

@@ -12,7 +12,7 @@ mod fixed_seed;
 
 use proptest::prelude::*;
 use refrain_ring::{
-    Arena, CHUNK_BYTES, ChannelLog, ChannelReader, ChunkId, Incarnation, Rank, ReadError,
+    Arena, CHUNK_BYTES, ChannelLog, ChannelReader, ChunkId, Incarnation, Position, Rank, ReadError,
     RecordHeader, RecordKind, Ssn,
 };
 
@@ -91,10 +91,17 @@ fn assert_stuck(reader: &mut ChannelReader, error: ReadError) {
 
 #[test]
 fn a_link_out_of_the_arena_is_refused() {
-    for chunk in [3, u64::from(u32::MAX) + 1, u64::MAX] {
+    for chunk in [3, u64::from(u32::MAX) + 1, u64::MAX - 1] {
         let mut reader = reader_at(0, header(RecordKind::Link, 0, chunk));
         assert_stuck(&mut reader, ReadError::Link(chunk));
     }
+}
+
+#[test]
+fn a_log_that_rests_is_not_read_further() {
+    let mut reader = reader_at(0, header(RecordKind::Link, 0, u64::MAX));
+    let next = Position((CHUNK_BYTES + LINE_BYTES) as u64);
+    assert_stuck(&mut reader, ReadError::Resting(next));
 }
 
 #[test]

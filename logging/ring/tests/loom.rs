@@ -26,6 +26,7 @@
 //! | `append` publishes at once | `gated_batch` |
 //! | `publish` clears the word behind, and after publishing | `gated_batch` |
 //! | a chunk is trimmed when its first half is released | `chunk_reuse` |
+//! | the name of the chunk is withdrawn after the link to nowhere (planted in the model) | `chunk_is_left` |
 //!
 //! Two more stay planted: `chunk_reuse_needs_a_release`, `…_an_acquire`.
 
@@ -35,8 +36,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 use refrain_ring::{
-    Arena, CHUNK_BYTES, ChannelLog, ChannelReader, Frame, Incarnation, Position, Rank,
-    RecordHeader, RecordKind, ReserveError, Ssn,
+    Arena, CHUNK_BYTES, ChannelLog, ChannelReader, ChunkId, Frame, Incarnation, Position, Rank,
+    ReadError, RecordHeader, RecordKind, ReserveError, Ssn,
 };
 use std::sync::atomic::{AtomicBool as Witness, Ordering::Relaxed};
 
@@ -301,6 +302,77 @@ fn chunk_reuse_needs_a_release() {
 fn chunk_reuse_needs_an_acquire() {
     static REUSED: Witness = Witness::new(false);
     reuse(Sender::send, Ordering::Release, Ordering::Relaxed, &REUSED);
+}
+
+/// A chunk is given back while it is being filled, and taken again: the receiver leaves it at the
+/// link to nowhere, and begins in the chunk that is named to it. A name of before is not followed.
+#[test]
+fn chunk_is_left() {
+    static LEFT: Witness = Witness::new(false);
+    explore(|| {
+        let mut arena = Arena::heap(2 * CHUNK_BYTES);
+        let (mut sender, mut receiver) = Sender::open(&mut arena, Rank(1));
+        let (region, named) = (arena.region().clone(), Arc::new(AtomicU64::new(1)));
+        let released = Arc::new(AtomicU64::new(0));
+        let sending = thread::spawn({
+            let (named, released) = (named.clone(), released.clone());
+            move || {
+                sender.send(&mut arena).expect("room");
+                thread::yield_now();
+                if released.load(Ordering::Acquire) < sender.log.tail().0 {
+                    return sender.next_ssn;
+                }
+                named.store(0, Ordering::Relaxed);
+                let link = sender.log.rest(&arena, None).expect("all is released");
+                link.publish(arena.region());
+                thread::yield_now();
+                let position = Position(released.load(Ordering::Acquire));
+                sender.log.trim_released(&mut arena, position);
+                LEFT.fetch_or(sender.log.first_chunk().is_none(), Relaxed);
+                sender.send(&mut arena).expect("room");
+                let last = match sender.log.held_bytes() {
+                    CHUNK => sender.log.first_chunk().expect("it holds one"),
+                    // The first one is not left yet.
+                    _ => ChunkId(1),
+                };
+                named.store(u64::from(last.0) + 1, Ordering::Release);
+                sender.next_ssn
+            }
+        });
+        let mut rests_at = None;
+        let mut look = |receiver: &mut Receiver| {
+            if let Some(next) = rests_at {
+                if let Some(first) = named.load(Ordering::Acquire).checked_sub(1) {
+                    let reader = ChannelReader::new(region.clone(), 0, ChunkId(first as u32));
+                    receiver.log = reader.expect("the chunk exists");
+                    assert_eq!(receiver.log.position(), next, "an earlier name");
+                    rests_at = None;
+                }
+                return thread::yield_now();
+            }
+            match receiver.log.read() {
+                Ok(None) => thread::yield_now(),
+                Ok(Some(record)) => {
+                    assert_eq!(record.header, message(receiver.rank, receiver.next_ssn));
+                    receiver.next_ssn += 1;
+                    released.store(receiver.log.position().0, Ordering::Release);
+                }
+                Err(ReadError::Resting(next)) => {
+                    rests_at = Some(next);
+                    released.store(next.0, Ordering::Release);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        for _ in 0..5 {
+            look(&mut receiver);
+        }
+        let sent = sending.join().expect("the sender ends");
+        while receiver.next_ssn < sent {
+            look(&mut receiver);
+        }
+    });
+    assert!(LEFT.load(Relaxed), "some interleaving frees the chunk");
 }
 
 /// A chunk that one channel has freed is taken by another: its new reader sees

@@ -45,6 +45,8 @@ enum Step {
         part: u8,
     },
     Trim,
+    /// Gives back the chunk that is being filled.
+    Rest,
     /// The system has no memory to give from now on, or has again.
     Short(bool),
 }
@@ -85,10 +87,11 @@ impl World {
             Step::ClearAfterPacking(clears) => channel.set_clears_after_packing(clears),
             Step::Abandon { bytes } => channel.abandon(memory, bytes),
             Step::Publish { records } => channel.publish(memory, records),
-            Step::Read { records } => channel.read(records),
+            Step::Read { records } => channel.read(memory, records),
             Step::Release { part } => channel.release(part),
             Step::Checkpoint { part } => channel.checkpoint(part),
             Step::Trim => channel.trim(memory),
+            Step::Rest => channel.rest(memory),
             Step::Short(short) => memory.set_short(short),
         }
     }
@@ -101,7 +104,7 @@ impl World {
             for channel in &mut self.channels {
                 channel.assert_kept();
                 channel.publish(&self.memory, usize::MAX);
-                channel.read(usize::MAX);
+                channel.read(&self.memory, usize::MAX);
                 channel.release(255);
                 channel.checkpoint(255);
                 channel.trim(&mut self.memory);
@@ -110,10 +113,32 @@ impl World {
             if self.channels.iter().all(Channel::is_idle) {
                 // A drained channel holds the chunk that it fills, no more.
                 let used = self.memory.used_bytes();
-                return assert!(used <= (self.channels.len() * CHUNK_BYTES) as u64);
+                assert!(used <= (self.channels.len() * CHUNK_BYTES) as u64);
+                return self.rest_all();
             }
         }
         panic!("no end: records are held back although all was released");
+    }
+
+    /// Drained channels need no memory.
+    fn rest_all(&mut self) {
+        for channel in &mut self.channels {
+            channel.pack(
+                &mut self.memory,
+                Message {
+                    kind: Kind::Whole,
+                    bytes: 1,
+                },
+            );
+            channel.publish(&self.memory, usize::MAX);
+            channel.read(&self.memory, usize::MAX);
+            channel.release(255);
+            channel.checkpoint(255);
+            channel.rest(&self.memory);
+            channel.read(&self.memory, usize::MAX);
+            channel.trim(&mut self.memory);
+        }
+        assert_eq!(self.memory.used_bytes(), 0);
     }
 }
 
@@ -161,6 +186,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => part.clone().prop_map(|part| Step::Release { part }),
         3 => part.prop_map(|part| Step::Checkpoint { part }),
         6 => Just(Step::Trim),
+        4 => Just(Step::Rest),
         1 => prop_oneof![1 => Just(true), 2 => Just(false)].prop_map(Step::Short),
     ]
 }

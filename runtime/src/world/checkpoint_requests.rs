@@ -8,9 +8,11 @@ use std::time::Instant;
 /// A request is repeated after this time: the checkpoint that answered it covered no message of
 /// this rank, or the request was lost.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// Least memory of a channel that a checkpoint can free: only whole chunks are freed, and the
-/// current one never is.
+/// Least memory of a channel for which a checkpoint is requested while sends find memory: the chunk
+/// that a busy channel fills is not freed, and such a request would be repeated for ever.
 const HELD_BYTES_MIN: u64 = 2 * CHUNK_BYTES as u64;
+/// As above, while a send waits for memory: the last chunk of a channel that is idle is freed, too.
+const HELD_BYTES_MIN_STALLED: u64 = CHUNK_BYTES as u64;
 
 /// The log memory of a rank.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,8 @@ pub(super) struct Memory {
     pub(super) stays_bytes: u64,
     /// Chunks are being written to disk.
     pub(super) is_writing: bool,
+    /// A send waits for memory.
+    pub(super) is_exhausted: bool,
 }
 
 /// The part of the log memory that holds the messages to one rank.
@@ -57,9 +61,17 @@ impl Memory {
         }
     }
 
+    /// Least memory of a channel that a checkpoint can free.
+    fn held_bytes_min(self) -> u64 {
+        match self.is_exhausted {
+            true => HELD_BYTES_MIN_STALLED,
+            false => HELD_BYTES_MIN,
+        }
+    }
+
     /// The highest shortage: of the whole memory, and of each channel's share.
     pub(super) fn shortage(self, channels: &[Channel]) -> Shortage {
-        let may_free = |channel: &&Channel| channel.held_bytes >= HELD_BYTES_MIN;
+        let may_free = |channel: &&Channel| channel.held_bytes >= self.held_bytes_min();
         if self.is_writing || !channels.iter().any(|it| may_free(&it)) {
             return Shortage::None;
         }
@@ -104,7 +116,7 @@ impl CheckpointRequests {
         for channel in channels {
             let is_sent = self.sent.iter().any(|request| request.of == channel.to);
             let held_bytes = channel.held_bytes;
-            if !is_sent && held_bytes >= HELD_BYTES_MIN && takes_much(held_bytes, most) {
+            if !is_sent && held_bytes >= memory.held_bytes_min() && takes_much(held_bytes, most) {
                 requested.push(channel.to);
                 self.sent.push(CheckpointRequest {
                     of: channel.to,
@@ -129,6 +141,7 @@ mod tests {
             budget_bytes: 16 * CHUNK,
             stays_bytes: 0,
             is_writing: false,
+            is_exhausted: false,
         }
     }
 
@@ -209,5 +222,18 @@ mod tests {
             CheckpointRequests::default().next(now, memory(15), &channels),
             []
         );
+    }
+
+    // LOG-3
+    #[test]
+    fn when_memory_is_exhausted_the_chunks_of_idle_channels_are_wanted() {
+        let now = Instant::now();
+        let channels = [channel(0, 1), channel(1, 1)];
+        let exhausted = Memory {
+            is_exhausted: true,
+            ..memory(16)
+        };
+        let requested = CheckpointRequests::default().next(now, exhausted, &channels);
+        assert_eq!(requested, [Rank(0), Rank(1)]);
     }
 }

@@ -72,6 +72,7 @@ impl World {
             budget_bytes: limit_bytes,
             stays_bytes: 0,
             is_writing: false,
+            is_exhausted: false,
         };
         let requests = &mut self.checkpoints.event_requests;
         for of in requests.next(Instant::now(), memory, &of_rank) {

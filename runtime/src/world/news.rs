@@ -104,6 +104,7 @@ impl World {
         }
         self.heed_news()?;
         self.bound_events()?;
+        self.engine.rest_idle();
         self.request_room().map(drop)
     }
 

@@ -5,7 +5,7 @@ use super::checkpoint_requests::{Channel, Memory, Shortage};
 use crate::Error;
 use core::time::Duration;
 use refrain_job::control::message::{StatusFigures, ToLauncher};
-use refrain_ring::Rank;
+use refrain_transport::engine::Stall;
 use std::time::Instant;
 
 /// Longest wait in [`World::checkpoint_requested`] of a rank that is short of log memory, for the
@@ -35,6 +35,7 @@ impl World {
         self.tell(|control| control.report(&status))
     }
 
+    /// The channels that hold log memory.
     fn log_channels(&self) -> Vec<Channel> {
         let channel = |to| {
             let (held_bytes, share_bytes) = self.engine.log_bytes_of(to);
@@ -45,8 +46,7 @@ impl World {
                 horizon: self.engine.log_horizon(to),
             }
         };
-        let others = (0..self.size).map(Rank).filter(|to| *to != self.rank);
-        others.map(channel).collect()
+        self.engine.logs_in_memory().map(channel).collect()
     }
 
     fn log_memory(&self) -> Memory {
@@ -56,6 +56,7 @@ impl World {
             budget_bytes,
             stays_bytes: self.engine.log_bytes_kept().min(budget_bytes),
             is_writing: self.engine.is_spilling(),
+            is_exhausted: self.engine.stall().is_some_and(Stall::is_of_memory),
         }
     }
 
@@ -69,7 +70,7 @@ impl World {
     /// Requests the checkpoints that would free log memory, and returns the shortage. LOG-3
     #[cold]
     pub(super) fn request_room(&mut self) -> Result<Shortage, Error> {
-        if self.checkpoints.store.is_none() {
+        if self.checkpoints.store.is_none() || !self.engine.may_lack_log_memory() {
             return Ok(Shortage::None);
         }
         let (memory, channels) = (self.log_memory(), self.log_channels());

@@ -5,7 +5,7 @@ use crate::crash_point::CrashPoint;
 use crate::happening::{Happening, Life};
 use crate::planted::Planted;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn};
 use refrain_transport::control::{Control, Report};
 use refrain_transport::fabric::sim::SimFabric;
 use refrain_transport::fabric::{
@@ -143,6 +143,10 @@ impl Fabric for RankFabric {
         if left.is_ok() {
             self.tell_posted(peer);
         }
+    }
+
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        self.end.leave_chunk(region, peer, link)
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

@@ -295,6 +295,7 @@ impl RankProcess {
         let stepped = match activity {
             Activity::Computing(answer) => self.call(&answer)?,
             Activity::Blocked(call) => {
+                self.engine.rest_idle();
                 let moved = self.caller.progress(&mut self.engine)?;
                 match self.caller.ask(&mut self.engine, &call) {
                     Some(answer) => self.answered(answer),

@@ -66,6 +66,8 @@ pub(super) struct Destination {
     pub sends_from: Option<Frontier>,
     /// One past the chunk of the last record with events. CAUSAL-4
     pub carried_in: u64,
+    /// End of the log at the last look for idle channels.
+    pub tail_seen: Position,
 }
 
 /// How the sending side of a peer begins.
@@ -150,6 +152,7 @@ impl Begin for NewDestination {
             logged_until: Frontier::default(),
             sends_from: (!is_first).then(Frontier::default),
             carried_in: 0,
+            tail_seen: Position(0),
         }
     }
 }

@@ -51,6 +51,7 @@ mod receiving;
 mod replay_matcher;
 mod replaying;
 mod request;
+mod resting;
 mod send_to;
 mod set;
 mod source;

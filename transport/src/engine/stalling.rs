@@ -61,6 +61,9 @@ impl Outbox {
         let before = means.log.arena.used_bytes();
         self.after_disk(means.log.spilling);
         self.trim_all(&mut means.log);
+        if only.is_none() && means.log.arena.used_bytes() >= before {
+            self.rest_all(&mut means.log);
+        }
         // Memory is exhausted, even if other channels hold it: all complete chunks are lent.
         for destination in self.destinations.iter_mut() {
             if only.is_none_or(|only| only == destination.rank) {
@@ -86,6 +89,7 @@ impl Outbox {
                 return Err(EngineError::Log(error));
             }
             _ if means.log.spilling.is_writing() => Stall::Disk,
+            ReserveError::Arena(_) if self.is_any_being_left() => Stall::Window,
             ReserveError::Window => Stall::Share,
             ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
             ReserveError::Arena(ArenaFull::Memory { .. }) => Stall::Memory,

@@ -115,6 +115,20 @@ impl<P: Protocol> Engine<P> {
         (held_bytes, self.options.window_bytes)
     }
 
+    /// Whether the log, or the share of a channel, may be half full. Only then is it worth to look at
+    /// its channels.
+    pub fn may_lack_log_memory(&self) -> bool {
+        let share_bytes = self.arena.budget_bytes().min(self.options.window_bytes);
+        self.arena.used_bytes() >= share_bytes / 2
+    }
+
+    /// The receivers of the channels whose logs hold memory.
+    pub fn logs_in_memory(&self) -> impl Iterator<Item = Rank> {
+        let destinations = self.outbox.destinations.iter();
+        let holding = destinations.filter(|to| to.log.held_bytes() > 0);
+        holding.map(|to| to.rank)
+    }
+
     /// Bytes of log memory above which chunks go to disk; 0 without a disk.
     pub fn log_bytes_kept(&self) -> u64 {
         self.spilling.disk().map_or(0, |disk| disk.after_bytes())

@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::gate::Pass;
 use address::Pair;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, Region};
 use std::borrow::Cow;
 
 /// While the near side is busy, one of this many polls includes the far side.
@@ -181,6 +181,10 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
 
     fn staged(&mut self, peer: Rank, frame: &Frame) {
         self.of_mut(peer).staged(peer, frame);
+    }
+
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        self.of_mut(peer).leave_chunk(region, peer, link)
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

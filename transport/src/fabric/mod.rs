@@ -32,6 +32,11 @@
 //! ([`Attributes::reads_in_place`]) a frame is released when the receiver has let go of it; else
 //! when it lies in the receiver's memory.
 //!
+//! **Leaving a chunk.** When all frames on a lane are released, the engine may give back the chunk in
+//! which the last one lies. [`Fabric::leave_chunk`] publishes the link to nowhere that ends it. A
+//! receiver that reads the sender's log leaves the chunk when it polls, and releases the position of
+//! the next record; the next frame is posted in another chunk.
+//!
 //! **Staging.** A record that is kept is written to memory that no cache holds, which takes longer
 //! than the network takes to begin. So a fabric that sends by copying may take a frame before it is
 //! in the log ([`Fabric::stage`]): the caller fills the fabric's own memory, and the frame leaves.
@@ -93,7 +98,7 @@ use crate::gate::Pass;
 use core::ops::Range;
 use core::time::Duration;
 use refrain_ring::{
-    Frame, HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, RecordKind,
+    Frame, HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, RecordKind, Region,
 };
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
@@ -255,6 +260,11 @@ impl FabricError {
         let error = match error {
             ReadError::Link(chunk) => return Self::BrokenLog { source_rank, chunk },
             ReadError::Reference(chunk) => return Self::BrokenReference { source_rank, chunk },
+            // Handled where the log is read.
+            ReadError::Resting(_) => {
+                let chunk = u64::MAX;
+                return Self::BrokenLog { source_rank, chunk };
+            }
             ReadError::Header(error) => error,
             ReadError::Overrun(payload_bytes) => HeaderError::Extent {
                 payload_bytes,
@@ -529,6 +539,15 @@ pub trait Fabric {
     /// Notes that the staged frame lies in the log now.
     fn staged(&mut self, peer: Rank, frame: &Frame) {
         let _ = (peer, frame);
+    }
+
+    /// Publishes the link that ends the chunk of the last frame to `peer`; all frames are released.
+    /// `region` holds the log. Returns whether nothing on this lane reads the chunk any more; if not,
+    /// it is free when the position of the next record is released.
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        let _ = peer;
+        region.publish(link);
+        true
     }
 
     /// Sends a control frame to `peer`. GATE-1: takes a [`Pass`].

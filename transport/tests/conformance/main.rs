@@ -182,6 +182,7 @@ pub fn run(harness: &mut dyn Harness) -> Report {
         check_nothing_is_lost_when_busy,
         check_payload_sizes,
         check_log_memory_is_reused,
+        check_chunks_are_left,
         check_peers_interleaved,
         check_control_passes_a_full_data_lane,
         check_poll_is_bounded,

@@ -9,7 +9,7 @@ use super::on_sim::SimHarness;
 use super::{Endpoint, Harness, run, start_all, to_check};
 use core::ptr::NonNull;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank};
+use refrain_ring::{Frame, Incarnation, Position, Rank, Region};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::sim::{LaneKind, Options, SimFabric};
 use refrain_transport::fabric::{
@@ -387,6 +387,10 @@ impl Fabric for Faulty {
             return Ok(());
         }
         posted
+    }
+
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        self.sim.leave_chunk(region, peer, link)
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

@@ -86,6 +86,7 @@ fn wide_windows_keep_order() {
     for check in [
         check_nothing_is_lost_when_busy,
         check_log_memory_is_reused,
+        check_chunks_are_left,
         check_payload_sizes,
         check_peers_interleaved,
         check_keep_and_let_go_in_any_order,

@@ -102,6 +102,26 @@ pub fn check_log_memory_is_reused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
+/// *Leaving a chunk*: memory of a lane on which all is released is free before its chunk is full, any
+/// number of times, and what is posted afterwards arrives.
+pub fn check_chunks_are_left(h: &mut dyn Harness) -> Outcome {
+    const ROUNDS: u64 = 5;
+    let mut rig = Rig::new(h, 2);
+    for round in 1..=ROUNDS {
+        rig.send(0, 1, 100);
+        rig.send(0, 1, 1000);
+        rig.flush();
+        assert_eq!(rig.seats[1].inbox.frames(Rank(0), 0), 2 * round);
+        rig.until("the chunk is left", |rig| rig.seats[0].leave_chunk(Rank(1)));
+    }
+    rig.send(0, 1, 10);
+    rig.flush();
+    let tail = rig.seats[0].outbox(Rank(1)).log.tail();
+    assert_eq!(tail.0 / CHUNK_BYTES as u64, ROUNDS);
+    rig.finish();
+    Outcome::Holds
+}
+
 /// *Lanes*: pairs do not disturb each other. All ranks send to all, on both
 /// lanes, interleaved.
 pub fn check_peers_interleaved(h: &mut dyn Harness) -> Outcome {

@@ -203,6 +203,22 @@ impl Seat {
         outbox.log.trim_released(&mut self.endpoint.arena, released);
     }
 
+    /// Gives back the chunk that the log fills, if all is released. Returns whether the log holds no
+    /// memory any more.
+    pub fn leave_chunk(&mut self, to: Rank) -> bool {
+        self.trim(to);
+        let Endpoint { fabric, arena, .. } = &mut self.endpoint;
+        let log = &mut self.outboxes.get_mut(&to).expect("it has sent").log;
+        if fabric.released(to) >= log.tail()
+            && let Some(link) = log.rest(arena, None)
+            && fabric.leave_chunk(arena.region(), to, &link)
+        {
+            log.trim_released(arena, log.tail());
+        }
+        self.trim(to);
+        self.outbox(to).log.held_bytes() == 0
+    }
+
     /// Posts the waiting frame, if any. Returns whether no frame waits any more.
     pub fn post_waiting(&mut self, to: Rank) -> bool {
         while let Some(is_taken) = self.post_again(to) {

@@ -4,7 +4,7 @@ use crate::networks;
 use crate::publishing::{Published, sharing};
 use crate::rig::{Rig, Setup, from, payload, to};
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank};
+use refrain_ring::{Frame, Incarnation, Position, Rank, Region};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::sim::{Event, LaneKind, SimFabric};
 use refrain_transport::fabric::{
@@ -60,6 +60,10 @@ impl Fabric for Mixed {
 
     fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
         self.sim.post(pass, peer, frame)
+    }
+
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        self.sim.leave_chunk(region, peer, link)
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

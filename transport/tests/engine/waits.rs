@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, Setup, from, from_any, payload, to};
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, Ssn};
+use refrain_ring::{Frame, Incarnation, Position, Rank, Region, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::engine::Progress;
 use refrain_transport::fabric::sim::{Options, SimFabric};
@@ -55,6 +55,10 @@ impl Fabric for Sleepless {
 
     fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
         self.0.post(pass, peer, frame)
+    }
+
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        self.0.leave_chunk(region, peer, link)
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

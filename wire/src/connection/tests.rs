@@ -1,8 +1,11 @@
 use super::*;
 use crate::{Door, Listener, STRANGER_WAIT};
 use rustix::net::{SocketFlags, socketpair};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 static PROTOCOL: Protocol = Protocol {
     purpose: "test",
@@ -167,4 +170,75 @@ fn who_is_gone_is_noticed_idle_or_not() {
     assert!(idle + asking <= Duration::from_secs(15));
     let unacknowledged_ms = sockopt::tcp_user_timeout(&stream).unwrap();
     assert!((1..=30_000).contains(&unacknowledged_ms));
+}
+
+/// Set in the process of another user than root, to which the limit of descriptors in flight applies.
+const LIMITED: &str = "REFRAIN_TEST_LIMITED";
+/// A user without a name and without processes.
+const STRANGER: u32 = 65_533;
+
+/// While too many descriptors are in flight, messages with descriptors wait, and no poll returns at
+/// once for them; as others are received, all arrive.
+#[test]
+fn descriptors_that_are_held_back_wait_without_spinning() {
+    if std::env::var_os(LIMITED).is_some() {
+        return send_more_than_may_be_in_flight();
+    }
+    let mut limited = Command::new(std::env::current_exe().unwrap());
+    limited.args(["--exact", "--nocapture"]);
+    limited.arg("connection::tests::descriptors_that_are_held_back_wait_without_spinning");
+    limited.env(LIMITED, "1");
+    if rustix::process::geteuid().is_root() {
+        limited.uid(STRANGER).gid(STRANGER);
+    }
+    match limited.output() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            println!("skipped: another user cannot run this test");
+        }
+        ended => {
+            let ended = ended.unwrap();
+            let said = String::from_utf8_lossy(&ended.stdout);
+            assert!(
+                ended.status.success() && said.contains("1 passed"),
+                "{ended:?}"
+            );
+        }
+    }
+}
+
+fn send_more_than_may_be_in_flight() {
+    const MESSAGES: u32 = 300;
+    let limit = Some(64);
+    let limit = Rlimit {
+        current: limit,
+        maximum: limit,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let (mut here, mut there) = pair();
+    let descriptor = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+    for number in 0..MESSAGES {
+        let descriptors = vec![Arc::clone(&descriptor)];
+        here.say_with(&number, descriptors).unwrap();
+    }
+    here.flush().unwrap();
+    assert!(here.is_held_back() && here.unsent_bytes() > 0);
+    assert_eq!(
+        here.interest(),
+        PollFlags::IN,
+        "it is writable all the time"
+    );
+    let now = Some(Instant::now());
+    assert!(matches!(here.wait(now), Err(WireError::Timeout)));
+    here.wait(until()).expect("to be tried again");
+    for number in 0..MESSAGES {
+        let heard = loop {
+            if let Some(heard) = there.hear::<u32>().unwrap() {
+                break heard;
+            }
+            here.flush().unwrap();
+        };
+        assert_eq!(heard, number);
+        there.take_descriptor().expect("it comes with its message");
+    }
+    assert!(!here.is_held_back() && here.unsent_bytes() == 0);
 }

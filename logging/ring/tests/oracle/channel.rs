@@ -3,8 +3,8 @@
 
 use super::{Memory, lure};
 use refrain_ring::{
-    CHUNK_BYTES, ChannelLog, ChannelReader, Frame, Position, Rank, RecordHeader, RecordKind,
-    ReserveError, Ssn, payload_offset, record_bytes,
+    CHUNK_BYTES, ChannelLog, ChannelReader, ChunkId, Frame, Frontier, Position, Rank, ReadError,
+    RecordHeader, RecordKind, ReserveError, Ssn, payload_offset, record_bytes,
 };
 use std::collections::VecDeque;
 
@@ -63,6 +63,14 @@ pub struct Channel {
     window_bytes: u64,
     log: ChannelLog,
     reader: Option<ChannelReader>,
+    /// The chunk in which a reader begins that has none.
+    named: Option<u32>,
+    /// The log rests: its last chunk is not being filled.
+    rests: bool,
+    /// Where the reader continues when it has come to the end of the chunk that was left.
+    left: Option<Position>,
+    /// One past the highest SSN in the log.
+    ssn_end: Ssn,
     next_ssn: Ssn,
     next_seed: u64,
     packing: Option<Packing>,
@@ -90,6 +98,10 @@ impl Channel {
             window_bytes,
             log: ChannelLog::new(lure::SOURCE, lure::INCARNATION, destination, window_bytes),
             reader: None,
+            named: None,
+            rests: true,
+            left: None,
+            ssn_end: Ssn(0),
             next_ssn: Ssn(first_ssn),
             next_seed: (number as u64) << 32,
             packing: None,
@@ -205,18 +217,54 @@ impl Channel {
     fn begin_chunk(&mut self, memory: &mut Memory, begin: Position) {
         let sequence = self.chunks_trimmed + self.chunks.len() as u64;
         let chunk = memory.taken((self.number, sequence));
-        let ssn_end = self.chunks.back().map_or(Ssn(0), |(_, ssn_end)| *ssn_end);
-        self.chunks.push_back((chunk, ssn_end));
+        self.chunks.push_back((chunk, self.ssn_end));
+        self.rests = false;
         assert!(self.log.held_bytes() <= self.window_bytes);
         let start = sequence * CHUNK_BYTES as u64 + LINE_BYTES as u64;
         assert_eq!(begin, Position(start));
-        if self.reader.is_none() {
-            let first = self.log.first_chunk().expect("the log has begun");
-            assert_eq!(first.0, chunk);
+        if self.reader.is_none() || self.left.is_some() {
+            self.named.get_or_insert(chunk);
+        }
+        self.begin_to_read(memory);
+    }
+
+    /// A receiver without a reader begins in the chunk that is named to it.
+    fn begin_to_read(&mut self, memory: &Memory) {
+        if self.reader.is_none()
+            && let Some(first) = self.named.take()
+        {
             let region = memory.region().clone();
-            let reader = ChannelReader::new(region, memory.first_chunk_offset(), first);
+            let reader = ChannelReader::new(region, memory.first_chunk_offset(), ChunkId(first));
             self.reader = Some(reader.expect("the chunk exists"));
         }
+    }
+
+    /// Gives back the chunk that is being filled: it does if all records in it are read, released,
+    /// and below the horizon.
+    pub fn rest(&mut self, memory: &Memory) {
+        // The caller's part.
+        if !self.packed.is_empty() || !self.published.is_empty() || self.released < self.log.tail()
+        {
+            return;
+        }
+        let is_empty = self.log.tail().0 % CHUNK_BYTES as u64 == LINE_BYTES as u64;
+        let is_covered = self.trim == Trim::Released || self.ssn_end <= self.horizon;
+        let before = self.observe(memory);
+        let horizon = Frontier::from(self.horizon);
+        let horizon = (self.trim == Trim::Horizon).then_some(&horizon);
+        let link = self.log.rest(&memory.arena, horizon);
+        let may_rest = !self.rests && !is_empty && is_covered;
+        assert_eq!(link.is_some(), may_rest);
+        let Some(link) = link else {
+            return assert_eq!(before, self.observe(memory));
+        };
+        link.publish(memory.region());
+        assert_eq!(link.position, Position(before[0]));
+        let sequence_end = self.chunks_trimmed + self.chunks.len() as u64;
+        let next = Position(sequence_end * CHUNK_BYTES as u64 + LINE_BYTES as u64);
+        assert_eq!(self.log.tail(), next);
+        self.rests = true;
+        self.left = Some(next);
     }
 
     /// Packs the next record of the message being packed; returns whether there was room.
@@ -262,6 +310,7 @@ impl Channel {
         self.go_on_packing(payload_bytes, announces);
         let (chunk, ssn_end) = self.chunks.back_mut().expect("a chunk is held");
         *ssn_end = (*ssn_end).max(header.ssn.next());
+        self.ssn_end = *ssn_end;
         assert_eq!(frame.position, position);
         assert_eq!(frame.bytes, payload_offset(payload_bytes) + payload_bytes);
         memory.assert_frame_lies_in(&frame, *chunk);
@@ -326,11 +375,21 @@ impl Channel {
     }
 
     /// Reads up to `records` records: only published ones, as sent.
-    pub fn read(&mut self, records: usize) {
-        let Some(reader) = &mut self.reader else {
-            return assert!(self.published.is_empty());
-        };
+    pub fn read(&mut self, memory: &Memory, records: usize) {
         for _ in 0..records {
+            let Some(reader) = &mut self.reader else {
+                return assert!(self.published.is_empty());
+            };
+            if let Some(next) = self.left.take() {
+                // Nothing is published before the link.
+                assert!(reader.ready());
+                let end = reader.read().expect_err("the chunk is left");
+                assert_eq!(end, ReadError::Resting(next));
+                self.released = next;
+                self.reader = None;
+                self.begin_to_read(memory);
+                continue;
+            }
             let Some(expected) = self.published.pop_front() else {
                 let record = reader.read().expect("the log is sound");
                 assert!(record.is_none(), "never published: {record:?}");
@@ -409,7 +468,7 @@ impl Channel {
             (Trim::Horizon, Some((_, ssn_end))) => *ssn_end <= self.horizon,
             _ => true,
         };
-        self.chunks.len() > 1 && end <= self.released && covered
+        self.chunks.len() > usize::from(!self.rests) && end <= self.released && covered
     }
 
     /// Records that were read and not trimmed are still there, bit by bit.
@@ -446,7 +505,7 @@ impl Channel {
     /// Room for a record in the current chunk, besides the link at its end.
     fn room(&self) -> usize {
         let used = (self.log.tail().0 % CHUNK_BYTES as u64) as usize;
-        if self.chunks.is_empty() {
+        if self.rests {
             0
         } else {
             CHUNK_BYTES - LINE_BYTES - used

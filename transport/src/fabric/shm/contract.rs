@@ -11,7 +11,7 @@ use crate::gate::Pass;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{compiler_fence, fence};
 use core::time::Duration;
-use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
+use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank, Region};
 use std::sync::Arc;
 
 impl Peer {
@@ -26,7 +26,7 @@ impl Peer {
 
     /// Rings as rank `me` after a release on this lane, if the peer waits for room there.
     #[inline]
-    fn ring_if_waiting(&self, lane: &Lane, me: Rank) {
+    pub(super) fn ring_if_waiting(&self, lane: &Lane, me: Rank) {
         self.after_store();
         if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
             self.ring(me);
@@ -58,6 +58,7 @@ impl Shm {
             control_taken: 0,
             seen: (0, 0),
             has_begun: false,
+            is_named: false,
         }
     }
 
@@ -146,13 +147,33 @@ impl Fabric for Shm {
         };
         self.region.publish(frame);
         let lane = self.own.lane(peer);
-        if !state.has_begun {
+        if !state.is_named {
             state.has_begun = true;
+            state.is_named = true;
             let chunk = (frame.offset - arena_offset(self.options.size)) / CHUNK_BYTES;
             lane.first_chunk.store(chunk as u64 + 1, Release);
         }
         state.ring_if_asked(lane, self.options.rank);
         Ok(())
+    }
+
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        let state = self
+            .peers
+            .get_mut(peer.index())
+            .and_then(Option::as_deref_mut);
+        let Some(state) = state.filter(|state| state.is_named) else {
+            // No receiver has begun to read.
+            region.publish(link);
+            return true;
+        };
+        let lane = self.own.lane(peer);
+        // Before the link: behind it the receiver waits for another chunk.
+        lane.first_chunk.store(0, Relaxed);
+        state.is_named = false;
+        region.publish(link);
+        state.ring_if_asked(lane, self.options.rank);
+        false
     }
 
     fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

@@ -43,7 +43,10 @@ pub(super) struct Incoming {
     window_bytes: u64,
     /// Whether the lane is for this life: then everything in it is.
     pub(super) is_open: bool,
+    /// `None`: no frame has come, or the log rests.
     reader: Option<ChannelReader>,
+    /// Position at which the log rests.
+    rests_at: Position,
     /// Frames left in place, oldest first. A frame that was let go stays listed until all
     /// older ones are let go.
     kept: VecDeque<Kept>,
@@ -79,6 +82,7 @@ impl Incoming {
             window_bytes: head.window_bytes.load(Acquire),
             is_open: false,
             reader: None,
+            rests_at: Position(0),
             kept: VecDeque::new(),
             control_taken: 0,
             control_published: 0,
@@ -93,8 +97,13 @@ impl Incoming {
     /// earlier life. FENCE-1
     #[cold]
     pub(super) fn open(&mut self, lane: &Lane) -> bool {
-        self.is_open = lane.for_life.load(Acquire) == self.life;
+        self.is_open = self.is_for_this_life(lane);
         self.is_open
+    }
+
+    /// Whether the sender knows this life, and no later one.
+    pub(super) fn is_for_this_life(&self, lane: &Lane) -> bool {
+        lane.for_life.load(Acquire) == self.life
     }
 
     /// Whether a poll would find something.
@@ -182,6 +191,10 @@ impl Incoming {
             let record = match reader.read() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
+                Err(ReadError::Resting(at)) => {
+                    self.rest(at)?;
+                    break;
+                }
                 Err(error) => return Err(FabricError::of_log(connected.0, error)),
             };
             let (header, position) = (&record.header, record.position);
@@ -212,6 +225,21 @@ impl Incoming {
         Ok(calls)
     }
 
+    /// Leaves the chunk that the sender has left, which is reused once this is published.
+    #[cold]
+    fn rest(&mut self, at: Position) -> Result<(), FabricError> {
+        if !self.kept.is_empty() {
+            return Err(FabricError::RuleBroken {
+                source_rank: self.source.0,
+                rule: "a chunk may be left when all of its frames are released".into(),
+            });
+        }
+        self.reader = None;
+        self.rests_at = at;
+        self.kept = VecDeque::new();
+        Ok(())
+    }
+
     #[cold]
     fn begin(&mut self, lane: &Lane) -> Result<(), FabricError> {
         let first = lane.first_chunk.load(Acquire);
@@ -222,7 +250,7 @@ impl Incoming {
             let reader = reader.map_err(broken)?;
             let (source, destination, incarnation) = reader.log();
             check_sender(self.source, (source, incarnation))?;
-            if destination != self.destination {
+            if destination != self.destination || reader.position() < self.rests_at {
                 return Err(broken(ReadError::Link(first - 1)));
             }
             self.reader = Some(reader);
@@ -274,11 +302,10 @@ impl Incoming {
     pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
         let idle = self.idle_polls > 0;
         self.settled = idle;
-        let Some(reader) = &self.reader else {
-            return self.publish_control(lane);
-        };
+        let reader = self.reader.as_ref();
+        let position = reader.map_or(self.rests_at, ChannelReader::position);
         let oldest = self.kept.front();
-        let released = oldest.map_or(reader.position(), |kept| kept.position);
+        let released = oldest.map_or(position, |kept| kept.position);
         let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
         let published = released != self.released_published
             && (idle || chunk(released) != chunk(self.released_published));

@@ -14,7 +14,8 @@
 //!   that it is for: a new life that connects before this rank knows of it neither reads nor stores
 //!   anything there.
 //! - A lane begins with the chunk of its first frame, wherever in the log that is;
-//!   the receiver finds the rest over the links.
+//!   the receiver finds the rest over the links. At a link to nowhere it leaves the log's memory, and
+//!   goes on as a lane that begins.
 
 mod calling;
 mod contract;
@@ -28,7 +29,7 @@ pub use calling::Caller;
 pub use dead::{DeadLog, DeadLogError, open_dead_log};
 pub use segment::RANKS_MAX;
 
-use super::{Acceptable, Attributes, FabricError};
+use super::{Acceptable, Attributes, FabricError, RELEASED_WHOLLY};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use incoming::Incoming;
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, Incarnation, Rank, Region};
@@ -90,7 +91,10 @@ struct Peer {
     control_taken: u64,
     /// The released position and the number of control frames taken, as last seen.
     seen: (u64, u64),
+    /// Whether a frame was posted.
     has_begun: bool,
+    /// Whether the lane names the chunk in which the peer reads, or one before it.
+    is_named: bool,
 }
 
 impl Shm {
@@ -148,6 +152,20 @@ impl Shm {
 
     fn peer(&self, rank: Rank) -> Option<&Peer> {
         self.peers.get(rank.index())?.as_deref()
+    }
+}
+
+/// This rank reads no log any more: peers need not wait until it leaves their memory.
+impl Drop for Shm {
+    fn drop(&mut self) {
+        for peer in self.connected.iter().filter_map(|rank| self.peer(*rank)) {
+            let lane = peer.lane();
+            // FENCE-1: a lane for another life is not touched.
+            if peer.incoming.is_for_this_life(lane) {
+                lane.released.store(RELEASED_WHOLLY.0, Release);
+                peer.ring_if_waiting(lane, self.options.rank);
+            }
+        }
     }
 }
 

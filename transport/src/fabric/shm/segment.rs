@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// First word of a segment: "rfrnshm" and the version of its layout.
-pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x03");
+pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x04");
 /// The offset and length of log memory are multiples of this, the size of a huge page.
 pub(super) const EXTENT_BYTES: usize = 2 << 20;
 /// Maximum number of control frames in flight on one lane.
@@ -74,7 +74,8 @@ pub(super) struct ControlSlot {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// Sender: chunk in which the lane begins, plus 1; 0 before the first frame.
+    /// Sender: chunk in which the lane begins, or goes on after it has rested, plus 1; 0 before
+    /// the first frame, and while it rests.
     pub first_chunk: AtomicU64,
     /// Sender: incarnation of the receiver that the lane is for, plus 1; 0 while it is for none. It
     /// is the last word that is stored when the lane begins anew.

@@ -169,6 +169,12 @@ impl Fabric for SimFabric {
         }
     }
 
+    fn leave_chunk(&mut self, region: &Region, peer: Rank, link: &Frame) -> bool {
+        region.publish(link);
+        self.network.state().leave_chunk(self.life, peer);
+        true
+    }
+
     fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
         let words = control.encode(self.life.rank, self.life.incarnation);
         self.network.state().post_control(self.life, peer, words)

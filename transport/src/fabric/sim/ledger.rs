@@ -101,6 +101,16 @@ impl Ledger {
         (self.done_to != before).then_some(self.done_to)
     }
 
+    /// The sender leaves the chunk of the last frame: the next one is looked for anew.
+    pub(super) fn leave_chunk(&mut self) {
+        assert!(
+            self.unreleased.is_empty(),
+            "{:?}: the chunk is left while its frames are needed",
+            self.route
+        );
+        self.readers = None;
+    }
+
     fn prove_unchanged(&mut self, posted: &Posted) {
         if self.closed {
             return;

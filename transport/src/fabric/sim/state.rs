@@ -195,6 +195,12 @@ impl NetworkState {
         route.map_or(RELEASED_WHOLLY, |route| self.links[&route].ledger.released)
     }
 
+    pub(super) fn leave_chunk(&mut self, from: Life, to: Rank) {
+        if let Some(route) = self.route_to(from, to) {
+            self.link(route).ledger.leave_chunk();
+        }
+    }
+
     /// Notes that the receiver does not need a frame of the log any more.
     pub(super) fn release(&mut self, route: Route, position: Position) {
         let due = self.due();
