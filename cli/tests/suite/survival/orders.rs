@@ -21,9 +21,8 @@ fn ranks_survive_under_each_policy() {
                 "1@clock=2,0@clock=900",
             ),
         ] {
-            let options = format!(
-                "--checkpoint-policy {policy} --checkpoint-every 0.005 --kill {kills}"
-            );
+            let options =
+                format!("--checkpoint-policy {policy} --checkpoint-every 0.005 --kill {kills}");
             let deaths = batch.survives(3, &options, workload);
             assert_eq!(deaths, 2, "{options} {workload}");
         }
