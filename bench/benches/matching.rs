@@ -48,7 +48,7 @@ fn posted(criterion: &mut Criterion) {
         matcher.post(WANTED.into(), [0; 2]);
         group.bench_function(format!("exact/last of {length}"), |bencher| {
             bencher.iter(|| {
-                let taken = matcher.take_posted(black_box(&WANTED));
+                let taken = matcher.take_posted(black_box(WANTED));
                 let (_, value) = taken.expect("is posted again in every round");
                 matcher.post(black_box(WANTED.into()), value)
             });
@@ -64,7 +64,7 @@ fn posted(criterion: &mut Criterion) {
         group.bench_function(format!("exact/first of {length}"), |bencher| {
             bencher.iter(|| {
                 let envelope = message(tags.next().expect("cycles"));
-                let taken = matcher.take_posted(black_box(&envelope));
+                let taken = matcher.take_posted(black_box(envelope));
                 let (pattern, value) = taken.expect("is posted again in every round");
                 matcher.post(pattern, value)
             });
@@ -84,7 +84,7 @@ fn posted(criterion: &mut Criterion) {
         matcher.post(ANY_SOURCE, [0; 2]);
         group.bench_function(format!("wildcard/last of {length}"), |bencher| {
             bencher.iter(|| {
-                let taken = matcher.take_posted(black_box(&WANTED));
+                let taken = matcher.take_posted(black_box(WANTED));
                 let (pattern, value) = taken.expect("is posted again in every round");
                 matcher.post(pattern, value)
             });
@@ -99,14 +99,14 @@ fn posted(criterion: &mut Criterion) {
                 .map(|tag| matcher.post(message(tag).into(), [0; 2]))
                 .collect();
             bencher.iter(|| {
-                let taken = matcher.take_posted(black_box(&WANTED));
+                let taken = matcher.take_posted(black_box(WANTED));
                 let (pattern, value) = taken.expect("is posted again in every round");
                 matcher.post(pattern, value)
             });
             for id in queued {
                 matcher.cancel(id);
             }
-            matcher.take_posted(&WANTED);
+            matcher.take_posted(WANTED);
         });
     }
     group.finish();

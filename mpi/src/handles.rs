@@ -34,24 +34,34 @@ impl<T> Table<T> {
     }
 
     /// Adds an object; returns its handle. `None`: a million objects exist.
-    #[inline(always)]
+    #[inline]
     pub fn add(&mut self, object: T) -> Option<usize> {
+        self.add_with(|| object)
+    }
+
+    /// As [`add`](Self::add), of an object that is made in its place.
+    #[inline(always)]
+    pub fn add_with(&mut self, object: impl FnOnce() -> T) -> Option<usize> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None => {
-                self.slots.push(Slot {
-                    generation: 0,
-                    object: None,
-                });
-                self.slots.len() - 1
-            }
+            None => self.grow(),
         };
         if index + FIRST >= 1 << INDEX_BITS {
             return None;
         }
         let slot = &mut self.slots[index];
-        slot.object = Some(object);
+        slot.object.get_or_insert_with(object);
         Some((slot.generation << INDEX_BITS) + FIRST + index)
+    }
+
+    /// Adds a slot, which the caller uses.
+    #[cold]
+    fn grow(&mut self) -> usize {
+        self.slots.push(Slot {
+            generation: 0,
+            object: None,
+        });
+        self.slots.len() - 1
     }
 
     #[inline]
@@ -85,8 +95,21 @@ impl<T> Table<T> {
         }
     }
 
+    /// Removes an object if `empty` says so, after it has left nothing of it to drop. Returns whether it
+    /// has.
+    #[inline(always)]
+    pub fn discard_emptied(&mut self, handle: usize, empty: impl FnOnce(&mut T) -> bool) -> bool {
+        if !self.get_mut(handle).is_some_and(empty) {
+            return false;
+        }
+        if let Some(slot) = self.free(handle) {
+            core::mem::forget(slot.object.take());
+        }
+        true
+    }
+
     /// Frees the slot of an object, which the caller takes out.
-    #[inline]
+    #[inline(always)]
     fn free(&mut self, handle: usize) -> Option<&mut Slot<T>> {
         let index = Self::index(handle);
         let slot = self.slots.get_mut(index)?;

@@ -12,7 +12,7 @@ use super::abi::Status;
 use super::exports as abi;
 use super::failure::{Failure, Result};
 use core::ops::Range;
-use refrain::{Ended, ReceiveBuffer, Request, SendBuffer, SendTo, Source, World, from};
+use refrain::{Ended, Handle, ReceiveBuffer, SendBuffer, SendTo, Source, World, from};
 use std::sync::Arc;
 
 /// Messages that describe a sender are in the context in which members of a communicator agree. Their
@@ -31,7 +31,7 @@ pub struct Parts {
     /// The status of a start that has ended.
     pub status: Status,
     /// The messages that are under way, with their partitions of the sender.
-    pub under_way: Vec<(u64, Request)>,
+    pub under_way: Vec<(u64, Handle)>,
 }
 
 /// Makes the buffer of a partition.
@@ -62,7 +62,7 @@ pub enum Side {
 pub enum Sender {
     /// The message that describes it has not arrived.
     Unknown {
-        greeting: Request,
+        greeting: Handle,
         into: Arc<Greeting>,
     },
     Known {
@@ -110,7 +110,7 @@ impl Parts {
         let into = Arc::new(Greeting(core::cell::UnsafeCell::new([0; 3])));
         // SAFETY: the place lives as long as `Sender`, which outlives the receive.
         let room = unsafe { ReceiveBuffer::bytes(into.0.get().cast(), Greeting::BYTES) };
-        let greeting = world.start_receive(room, greeting)?;
+        let greeting = world.begin_receive(room, greeting)?.handle();
         Ok(Sender::Unknown { greeting, into })
     }
 
@@ -152,14 +152,14 @@ impl Parts {
         for partition in 0..*partitions {
             let start = partition * *partition_bytes;
             let room = room(start..start + *partition_bytes)?;
-            let request = world.start_receive(room, from.tag(partition as i32))?;
-            self.under_way.push((partition, request));
+            let receive = world.begin_receive(room, from.tag(partition as i32))?;
+            self.under_way.push((partition, receive.handle()));
         }
         Ok(())
     }
 
     /// What the operation waits for: messages with their numbers for [`Parts::note`].
-    pub fn awaited(&self) -> Vec<(u64, Request)> {
+    pub fn awaited(&self) -> Vec<(u64, Handle)> {
         match &self.side {
             Side::Receive {
                 sender: Sender::Unknown { greeting, .. },
@@ -171,19 +171,16 @@ impl Parts {
 
     /// The request is freed: its receive of the greeting is cancelled, as the memory of that goes
     /// too. Returns the messages that are under way, which go on.
-    pub fn abandon(&mut self, world: &mut World) -> Result<Vec<Request>> {
+    pub fn abandon(&mut self, world: &mut World) -> Vec<Handle> {
         if let Side::Receive {
             sender: Sender::Unknown { greeting, .. },
             ..
         } = &mut self.side
         {
-            world.free(greeting)?;
+            world.free_held(*greeting);
         }
-        Ok(self
-            .under_way
-            .drain(..)
-            .map(|(_, request)| request)
-            .collect())
+        let under_way = self.under_way.drain(..);
+        under_way.map(|(_, handle)| handle).collect()
     }
 
     /// Notes the end of an awaited message.
@@ -247,8 +244,8 @@ impl Parts {
                 "partition {partition} is ready already since the start"
             )));
         }
-        let request = world.start_send(data(partition)?, to.tag(partition as i32))?;
-        self.under_way.push((partition, request));
+        let send = world.begin_send(data(partition)?, to.tag(partition as i32))?;
+        self.under_way.push((partition, send.handle()));
         Ok(())
     }
 

@@ -9,12 +9,12 @@ use super::handles::Table;
 use super::parts::Parts;
 use super::state::made;
 use core::ffi::c_int;
-use refrain::{Ended, Message};
+use refrain::{Ended, Handle, Message, World};
 
 /// What a request stands for.
 pub enum Operation {
-    /// An operation of the library; its request is null when it has ended.
-    Library(refrain::Request),
+    /// An operation of the library; its handle is null when it has ended.
+    Library(refrain::Operation),
     /// It ends as soon as the program asks: a message to or from `MPI_PROC_NULL`, a buffered send.
     Nothing,
     /// A generalized request.
@@ -33,6 +33,8 @@ pub struct Entry {
     pub source: Option<Finder>,
     /// A persistent request is active from its start to its end, another one always.
     pub is_active: bool,
+    /// Set while [`Requests::check`] runs: the call names this request.
+    is_named: bool,
     /// What few requests have. The others are short, and quick to make and to end.
     rare: Option<Box<Rare>>,
 }
@@ -59,9 +61,9 @@ pub const CANCELLED_TESTS: u32 = 1000;
 pub enum Progress {
     Over,
     /// The library has to end this.
-    Pending(refrain::Request),
+    Pending(Handle),
     /// The library has to end these, with their numbers.
-    InParts(Vec<(u64, refrain::Request)>),
+    InParts(Vec<(u64, Handle)>),
     /// The program has to end it.
     Program,
 }
@@ -85,19 +87,20 @@ pub fn from_proc_null() -> Status {
 }
 
 impl Entry {
-    #[inline]
+    #[inline(always)]
     pub fn new(operation: Operation, source: Option<Finder>) -> Self {
         Self {
             operation,
             source,
             is_active: true,
+            is_named: false,
             rare: None,
         }
     }
 
-    #[inline]
-    pub fn library(request: refrain::Request, source: Option<Finder>) -> Self {
-        Self::new(Operation::Library(request), source)
+    #[inline(always)]
+    pub fn library(operation: refrain::Operation, source: Option<Finder>) -> Self {
+        Self::new(Operation::Library(operation), source)
     }
 
     pub fn persistent(mut self, how: Persistent) -> Self {
@@ -127,12 +130,19 @@ impl Entry {
     pub fn progress(&self) -> Progress {
         match &self.operation {
             _ if self.over().is_some() => Progress::Over,
-            Operation::Library(library) => Progress::Pending(*library),
+            Operation::Library(library) => Progress::Pending(library.handle()),
             Operation::Nothing => Progress::Over,
             Operation::General(general) if general.is_complete => Progress::Over,
             Operation::General(_) => Progress::Program,
             Operation::Parts(parts) if parts.is_over() => Progress::Over,
             Operation::Parts(parts) => Progress::InParts(parts.awaited()),
+        }
+    }
+
+    /// Notes that a call of the library has returned the end of its operation.
+    pub fn library_has_ended(&mut self) {
+        if let Operation::Library(library) = &mut self.operation {
+            library.has_ended();
         }
     }
 
@@ -178,7 +188,7 @@ pub struct Requests {
     /// The request of all sends that are complete when their call returns; null before the first one.
     sent: Request,
     /// Operations whose request the program has freed before their end.
-    pub freed: Vec<refrain::Request>,
+    pub freed: Vec<Handle>,
 }
 
 impl Requests {
@@ -190,9 +200,14 @@ impl Requests {
         }
     }
 
-    #[inline(always)]
     pub fn add(&mut self, entry: Entry) -> Result<Request> {
-        Ok(Request(made(self.table.add(entry), "requests")?))
+        self.add_with(|| entry)
+    }
+
+    /// As [`add`](Self::add), of a request that is made in its place.
+    #[inline(always)]
+    pub fn add_with(&mut self, entry: impl FnOnce() -> Entry) -> Result<Request> {
+        Ok(Request(made(self.table.add_with(entry), "requests")?))
     }
 
     /// The request of a send that is complete when its call returns.
@@ -236,13 +251,13 @@ impl Requests {
     /// A request has ended: it becomes null, or inactive if it is persistent.
     #[inline]
     pub fn end(&mut self, request: &mut Request) {
-        let entry = self.table.get_mut(request.0);
-        if let Some((is_active, rare)) =
-            entry.and_then(|it| Some((&mut it.is_active, it.rare.as_deref_mut()?)))
+        if let Some(entry) = self.table.get_mut(request.0)
+            && let Some(rare) = entry.rare.as_deref_mut()
             && rare.persistent.is_some()
         {
-            *is_active = false;
             rare.over = None;
+            entry.is_active = false;
+            entry.library_has_ended();
             return;
         }
         if *request != self.sent {
@@ -257,32 +272,56 @@ impl Requests {
         request == self.sent
     }
 
-    /// The operation of a request that has nothing rare, if it is one of the library.
-    #[inline]
-    pub fn usual(&self, request: Request) -> Option<refrain::Request> {
-        match self.table.get(request.0)? {
-            Entry {
-                operation: Operation::Library(library),
-                rare: None,
-                ..
-            } => Some(*library),
-            _ => None,
+    /// Ends a receive whose message is here, as most are, and that has nothing rare. `see` gets it and
+    /// its end. Returns false, and does nothing, with another request.
+    #[inline(always)]
+    pub fn end_received(
+        &mut self,
+        request: &mut Request,
+        world: &mut World,
+        see: impl FnOnce(&Entry, &Ended),
+    ) -> bool {
+        let has_ended = self.table.discard_emptied(request.0, |entry| {
+            let Operation::Library(library) = &entry.operation else {
+                return false;
+            };
+            // A persistent one has something rare.
+            let has_ended =
+                entry.rare.is_none() && world.end_received(library, |ended| see(entry, &ended));
+            if has_ended {
+                entry.source = None;
+            }
+            has_ended
+        });
+        if has_ended {
+            *request = abi::REQUEST_NULL;
         }
+        has_ended
     }
 
-    /// The status of a [usual](Self::usual) request that has ended so.
-    #[inline]
-    pub fn status_of_usual(&self, request: Request, ended: &Ended) -> Status {
-        let entry = self.table.get(request.0);
-        entry.map_or_else(empty, |it| it.ended(ended))
+    /// Checks that a call names each of the requests at these places once. A request in parts has
+    /// several places behind each other.
+    pub fn check(&mut self, requests: &[Request], places: &[(usize, u64)]) -> Result {
+        let (mut last, mut twice) = (None, None);
+        for &(place, _) in places {
+            let is_named = &mut self.get_mut(requests[place])?.is_named;
+            if last.replace(place) != Some(place) && core::mem::replace(is_named, true) {
+                twice = Some(place);
+            }
+        }
+        for &(place, _) in places {
+            self.get_mut(requests[place])?.is_named = false;
+        }
+        twice.map_or(Ok(()), |place| Err(named_twice(place)))
     }
+}
 
-    /// Ends a [usual](Self::usual) request.
-    #[inline]
-    pub fn end_usual(&mut self, request: &mut Request) {
-        self.table.discard(request.0);
-        *request = abi::REQUEST_NULL;
-    }
+#[cold]
+fn named_twice(place: usize) -> Failure {
+    Failure::new(
+        abi::ERR_REQUEST,
+        format_args!("request {place} of the call is named twice"),
+    )
 }
 
 #[cold]

@@ -149,9 +149,18 @@ impl Mpi {
     }
 
     /// Adds a request and gives its handle to the program.
-    #[inline(always)]
     pub fn give(&self, place: *mut Request, entry: super::request::Entry) -> Result {
-        let handle = self.requests.borrow_mut().add(entry)?;
+        self.give_made(place, || entry)
+    }
+
+    /// As [`give`](Self::give), of a request that is made in its place.
+    #[inline(always)]
+    pub fn give_made(
+        &self,
+        place: *mut Request,
+        entry: impl FnOnce() -> super::request::Entry,
+    ) -> Result {
+        let handle = self.requests.borrow_mut().add_with(entry)?;
         super::abi::put(place, handle);
         Ok(())
     }

@@ -50,7 +50,17 @@ pub fn post_receive(
     room: ReceiveBuffer,
     from: Pattern,
 ) -> Handle {
-    let id = engine.start_receive(room, from);
+    post_receive_into(engine, || room, from)
+}
+
+/// As [`post_receive`], with room that is made in the place of its request.
+#[inline(always)]
+pub fn post_receive_into(
+    engine: &mut Engine<impl Protocol>,
+    room: impl FnOnce() -> ReceiveBuffer,
+    from: Pattern,
+) -> Handle {
+    let id = engine.start_receive_into(room, from);
     Handle::receive(engine.now(), id)
 }
 

@@ -29,11 +29,11 @@ mod world;
 pub use error::{Error, EventsFull, LogFull};
 pub use refrain_job::statistics::{self, Statistics};
 pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
-pub use refrain_transport::engine::Stall;
+pub use refrain_transport::engine::{Bytes, Data, Stall};
 pub use refrain_transport::layout::Layout;
 pub use world::collective;
 pub use world::{
-    Checkpointed, Ended, Group, Image, Incoming, Logged, Message, MessageHandle, Outgoing,
-    ReceiveBuffer, Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World,
+    Checkpointed, Ended, Group, Handle, Image, Incoming, Logged, Message, MessageHandle, Operation,
+    Outgoing, ReceiveBuffer, Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World,
     check_process, from, from_any, to,
 };

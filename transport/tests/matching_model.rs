@@ -119,7 +119,7 @@ impl Pair {
     fn perform(&mut self, operation: Operation) -> Result<(), TestCaseError> {
         match operation {
             Operation::Arrive(envelope) => {
-                let taken = self.real.take_posted(&envelope);
+                let taken = self.real.take_posted(envelope);
                 prop_assert_eq!(taken, self.model.take_posted(&envelope));
                 if taken.is_none() {
                     self.push(envelope);

@@ -117,6 +117,8 @@ impl RecordHeader {
     /// Flag: the whole message is in the record, and an
     /// [attachment](RecordHeader::detach) stands behind it. CAUSAL-1
     pub const ATTACHED: u16 = 8;
+    /// The upper half of the first word of a record that begins a message and has no flags.
+    const PLAIN: u64 = RecordKind::Eager as u64 | (RECORD_VERSION as u64) << 8;
     /// The bits of a first word that only links and references have.
     pub(crate) const ELSEWHERE: u64 =
         (RecordKind::Link as u64) << 32 | (Self::REFERENCE as u64) << 48;
@@ -163,33 +165,15 @@ impl RecordHeader {
     #[inline]
     pub(crate) fn from_words(words: [u64; 6]) -> Result<Self, HeaderError> {
         let [first, identity, ssn, envelope, extent, _check] = words;
-        let version = (first >> 40) as u8;
-        if version != RECORD_VERSION {
-            return Err(HeaderError::Version(version));
-        }
-        let kind = match (first >> 32) as u8 {
-            1 => RecordKind::Eager,
-            2 => RecordKind::Rendezvous,
-            3 => RecordKind::Fragment,
-            4 => RecordKind::Link,
-            other => return Err(HeaderError::Kind(other)),
+        let payload_bytes = first as u32;
+        let longest = extent.min(crate::ChannelLog::PAYLOAD_BYTES_MAX as u64);
+        // Most records, of which nothing else is to be checked.
+        let is_plain = first >> 32 == Self::PLAIN && u64::from(payload_bytes) <= longest;
+        let kind = match is_plain {
+            true => RecordKind::Eager,
+            false => check_other(first, extent)?,
         };
         let flags = (first >> 48) as u16;
-        let payload_bytes = first as u32;
-        if flags & !(Self::WANT_ACK | Self::FIRST) != 0 {
-            check_rare(flags, kind, payload_bytes, extent)?;
-        }
-        let fits = match kind {
-            RecordKind::Eager => u64::from(payload_bytes) <= extent || flags & Self::ATTACHED != 0,
-            RecordKind::Fragment => extent.checked_add(u64::from(payload_bytes)).is_some(),
-            RecordKind::Rendezvous | RecordKind::Link => payload_bytes == 0,
-        };
-        if !fits || payload_bytes as usize > crate::ChannelLog::PAYLOAD_BYTES_MAX {
-            return Err(HeaderError::Extent {
-                payload_bytes,
-                offset: extent,
-            });
-        }
         Ok(Self {
             payload_bytes,
             kind,
@@ -201,6 +185,41 @@ impl RecordHeader {
             tag: ((envelope >> 32) as u32).cast_signed(),
             extent,
         })
+    }
+}
+
+/// Checks the first word and the extent of a record that may have flags, or another kind.
+#[inline(never)]
+fn check_other(first: u64, extent: u64) -> Result<RecordKind, HeaderError> {
+    let version = (first >> 40) as u8;
+    if version != RECORD_VERSION {
+        return Err(HeaderError::Version(version));
+    }
+    let kind = match (first >> 32) as u8 {
+        1 => RecordKind::Eager,
+        2 => RecordKind::Rendezvous,
+        3 => RecordKind::Fragment,
+        4 => RecordKind::Link,
+        other => return Err(HeaderError::Kind(other)),
+    };
+    let flags = (first >> 48) as u16;
+    let payload_bytes = first as u32;
+    if flags & !(RecordHeader::WANT_ACK | RecordHeader::FIRST) != 0 {
+        check_rare(flags, kind, payload_bytes, extent)?;
+    }
+    let fits = match kind {
+        RecordKind::Eager => {
+            u64::from(payload_bytes) <= extent || flags & RecordHeader::ATTACHED != 0
+        }
+        RecordKind::Fragment => extent.checked_add(u64::from(payload_bytes)).is_some(),
+        RecordKind::Rendezvous | RecordKind::Link => payload_bytes == 0,
+    };
+    match fits && payload_bytes as usize <= crate::ChannelLog::PAYLOAD_BYTES_MAX {
+        true => Ok(kind),
+        false => Err(HeaderError::Extent {
+            payload_bytes,
+            offset: extent,
+        }),
     }
 }
 

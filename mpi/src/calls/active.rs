@@ -6,13 +6,13 @@ use crate::failure::{Failure, Result};
 use crate::request::{Operation, Progress};
 use crate::state::mpi;
 use core::mem::take;
-use refrain::Ended;
+use refrain::{Ended, Handle};
 
 /// The lists of the last call, empty, for the next one.
 #[derive(Default)]
 pub struct SpareLists {
     over: Vec<usize>,
-    library: Vec<refrain::Request>,
+    library: Vec<Handle>,
     places: Vec<(usize, u64)>,
     ended: Vec<Ended>,
 }
@@ -32,8 +32,8 @@ impl SpareLists {
 pub struct Active {
     /// Places of requests that have ended.
     pub over: Vec<usize>,
-    /// Requests of the library, and for each the place of its request and its number there.
-    pub library: Vec<refrain::Request>,
+    /// Operations of the library, and for each the place of its request and its number there.
+    pub library: Vec<Handle>,
     pub places: Vec<(usize, u64)>,
     pub ended: Vec<Ended>,
     /// Some consist of several requests of the library, or are ended by the program.
@@ -56,7 +56,7 @@ impl Active {
             is_compound: false,
             is_programs: false,
         };
-        let known = mpi().requests.borrow();
+        let mut known = mpi().requests.borrow_mut();
         for (place, request) in requests.iter().enumerate() {
             let Some(entry) = known.active(*request)? else {
                 continue;
@@ -77,6 +77,9 @@ impl Active {
                 }
                 Progress::Program => (active.is_compound, active.is_programs) = (true, true),
             }
+        }
+        if active.places.len() > 1 {
+            known.check(requests, &active.places)?;
         }
         active.ended.resize(active.library.len(), Ended::default());
         Ok(active)
@@ -103,7 +106,10 @@ impl Active {
             let entry = known.get_mut(requests[place])?;
             match &mut entry.operation {
                 Operation::Parts(parts) => parts.note(number, ended, &mut *mpi().world()?)?,
-                _ => entry.rare_mut().over = Some(*ended),
+                _ => {
+                    entry.rare_mut().over = Some(*ended);
+                    entry.library_has_ended();
+                }
             }
         }
         Ok(())
@@ -131,11 +137,11 @@ impl Active {
                 (true, false) => 0,
                 (false, true) => {
                     let (library, ended) = (&mut active.library, &mut active.ended);
-                    mpi().world()?.wait_some(library, ended)?
+                    mpi().world()?.wait_some_held(library, ended)?
                 }
                 (false, false) => {
                     let (library, ended) = (&mut active.library, &mut active.ended);
-                    mpi().world()?.test_some(library, ended)?
+                    mpi().world()?.test_some_held(library, ended)?
                 }
             };
             if ended == 0 {
@@ -169,16 +175,13 @@ pub fn complete_cancelled(requests: &[Request], waits: bool) -> Result {
         let Ok(entry) = known.get_mut(*request) else {
             continue;
         };
-        let (Some(left), Operation::Library(library)) =
-            (entry.rare().and_then(|it| it.tests_left), &entry.operation)
-        else {
+        let Some(left) = entry.rare().and_then(|it| it.tests_left) else {
             continue;
         };
-        let library = *library;
         let left = left.checked_sub(1).filter(|_| !waits);
         entry.rare_mut().tests_left = left;
-        if left.is_none() {
-            mpi().world()?.cancel(library)?;
+        if let (None, Operation::Library(library)) = (left, &mut entry.operation) {
+            mpi().world()?.cancel_held(library);
         }
     }
     Ok(())

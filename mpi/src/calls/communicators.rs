@@ -232,7 +232,7 @@ fn begin_duplicate(
         *contexts = [world.take_context()?, world.take_context()?];
     }
     // SAFETY: the box is kept until the request has ended.
-    let library = unsafe { world.start_collective(bcast(all, 0, &mut contexts[..]))? };
+    let library = unsafe { world.begin_collective(bcast(all, 0, &mut contexts[..]))? };
     drop(world);
     let handle = mpi().communicators.borrow_mut().add(old.clone())?;
     put(place, handle);

@@ -239,7 +239,7 @@ impl Described<'_> {
                 return then.map_or(Ok(()), |mut then| then());
             }
             // SAFETY: the standard asks the program to leave the buffers alone until the end.
-            Start::Begun(place) => (unsafe { world.start_collective(collective)? }, place, None),
+            Start::Begun(place) => (unsafe { world.begin_collective(collective)? }, place, None),
             Start::Prepared(place) => (
                 // SAFETY: likewise.
                 unsafe { world.prepare_collective_in_order(collective)? },

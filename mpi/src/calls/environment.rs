@@ -125,8 +125,8 @@ pub fn leave() -> Result {
     {
         let mut world = mpi.world()?;
         // Sends go on from copies; receives are given up.
-        for mut request in std::mem::take(&mut mpi.requests.borrow_mut().freed) {
-            world.free(&mut request)?;
+        for freed in std::mem::take(&mut mpi.requests.borrow_mut().freed) {
+            world.free_held(freed);
         }
     }
     let result = mpi.set_world(None).map_or(Ok(()), World::finalize);

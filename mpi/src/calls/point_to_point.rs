@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::request::{Entry, Operation, Persistent, empty, from_proc_null, of_receive, truncated};
 use crate::state::mpi;
 use core::ffi::{c_int, c_void};
-use refrain::{Ended, Error, ReceiveBuffer, SendBuffer, SendTo, Source, from, to};
+use refrain::{Bytes, Ended, Error, ReceiveBuffer, SendBuffer, SendTo, Source, from, to};
 
 /// The mode of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,9 +119,10 @@ fn send_other(mode: Mode, data: Data, comm: Comm, to: SendTo) -> Result {
     let buffer = data.outgoing(mode, comm)?;
     let mut world = mpi().world()?;
     if mode == Mode::Buffered {
-        let mut request = world.start_send(buffer, to)?;
+        let send = world.begin_send(buffer, to)?.handle();
         // It continues from a copy.
-        return Ok(world.free(&mut request)?);
+        world.free_held(send);
+        return Ok(());
     }
     Ok(world.send(buffer, to)?)
 }
@@ -134,8 +135,8 @@ fn begin_other(mode: Mode, data: Data, to: Destination, place: *mut Request) -> 
         (Some(_), Mode::Buffered) => send_now(mode, data, to)?,
         (Some(found), _) => {
             let buffer = data.outgoing(mode, to.comm)?;
-            let request = mpi().world()?.start_send(buffer, found)?;
-            return mpi().give(place, Entry::library(request, None));
+            let send = mpi().world()?.begin_send(buffer, found)?;
+            return mpi().give(place, Entry::library(send, None));
         }
     }
     mpi().give_sent(place)
@@ -151,9 +152,9 @@ fn begin_send(mode: Mode, data: Data, at: Destination, place: *mut Request) -> R
         return begin_other(mode, data, at, place);
     };
     // SAFETY: the standard asks the program to leave the buffer alone until the end.
-    let buffer = unsafe { SendBuffer::bytes(data.at.cast(), usual.bytes) };
+    let bytes = unsafe { Bytes::new(data.at.cast(), usual.bytes) };
     let to = to(usual.peer).tag(at.tag).context(usual.context);
-    mpi().world()?.send_or_copy(buffer, to)?;
+    mpi().world()?.send_or_copy(bytes, to)?;
     mpi().give_sent(place)
 }
 
@@ -167,8 +168,8 @@ fn prepare_send(mode: Mode, data: Data, to: Destination, place: *mut Request) ->
         }
         (Some(found), _) => {
             let buffer = data.outgoing(mode, to.comm)?;
-            let request = mpi().world()?.prepare_send(buffer, found)?;
-            (Operation::Library(request), again)
+            let send = mpi().world()?.hold_send(buffer, found)?;
+            (Operation::Library(send), again)
         }
     };
     mpi().give(place, Entry::new(operation, None).persistent(how))
@@ -289,37 +290,33 @@ pub fn irecv(
     };
     let communicators = mpi().communicators.borrow();
     let known = communicators.get(comm)?;
-    let request = match usual_of(&data, source, tag, known) {
-        Some(usual) => {
-            // SAFETY: the standard asks the program to leave the buffer alone until the end.
-            let room = unsafe { ReceiveBuffer::bytes(at.cast(), usual.bytes) };
-            let from = from(usual.peer).tag(tag).context(usual.context);
-            mpi().world()?.start_receive(room, from)?
-        }
-        None => match begin_other_receive(&data, source, tag, known)? {
-            Some(request) => request,
-            None => {
-                let entry = Entry::new(Operation::Nothing, Some(known.finder()));
-                return mpi().give(place, entry);
-            }
-        },
+    let Some(usual) = usual_of(&data, source, tag, known) else {
+        return begin_other_receive(&data, source, tag, known, place);
     };
-    mpi().give(place, Entry::library(request, Some(known.finder())))
+    // SAFETY: the standard asks the program to leave the buffer alone until the end.
+    let room = || unsafe { ReceiveBuffer::bytes(at.cast(), usual.bytes) };
+    let from = from(usual.peer).tag(tag).context(usual.context);
+    let receive = mpi().world()?.begin_receive_into(room, from)?;
+    mpi().give_made(place, || Entry::library(receive, Some(known.finder())))
 }
 
-/// Begins a receive that is not usual. `None`: it is from `MPI_PROC_NULL`.
+/// Begins a receive that is not usual.
 #[inline(never)]
 fn begin_other_receive(
     data: &Data,
     source: c_int,
     tag: c_int,
     comm: &Communicator,
-) -> Result<Option<refrain::Request>> {
-    let Some(from) = comm.from(source, tag)? else {
-        return Ok(None);
+    place: *mut Request,
+) -> Result {
+    let operation = match comm.from(source, tag)? {
+        None => Operation::Nothing,
+        Some(from) => {
+            let room = incoming(data.at.cast_mut(), data.count, data.datatype)?;
+            Operation::Library(mpi().world()?.begin_receive(room, from)?)
+        }
     };
-    let room = incoming(data.at.cast_mut(), data.count, data.datatype)?;
-    Ok(Some(mpi().world()?.start_receive(room, from)?))
+    mpi().give(place, Entry::new(operation, Some(comm.finder())))
 }
 
 pub fn recv_init(
@@ -336,7 +333,7 @@ pub fn recv_init(
         None => Operation::Nothing,
         Some(from) => {
             let room = incoming(at, count, datatype)?;
-            Operation::Library(mpi().world()?.prepare_receive(room, from)?)
+            Operation::Library(mpi().world()?.hold_receive(room, from)?)
         }
     };
     let entry = Entry::new(operation, Some(finder));
@@ -504,6 +501,7 @@ fn send_now_from_copy(data: Data, to: Destination) -> Result {
     };
     let buffer = data.outgoing(Mode::Standard, comm)?;
     let mut world = mpi().world()?;
-    let mut request = world.start_send(buffer, to)?;
-    Ok(world.free(&mut request)?)
+    let send = world.begin_send(buffer, to)?.handle();
+    world.free_held(send);
+    Ok(())
 }

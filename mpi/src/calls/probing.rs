@@ -7,7 +7,7 @@ use crate::abi::{Comm, Datatype, Message, Request, Status, put, put_status};
 use crate::communicator::Finder;
 use crate::exports as abi;
 use crate::failure::{Failure, Result};
-use crate::request::{Entry, Matched, Operation, from_proc_null, truncated};
+use crate::request::{Entry, Matched, Operation, from_proc_null, of_receive, truncated};
 use crate::state::{made, mpi};
 use core::ffi::{c_int, c_void};
 use refrain::{Source, Status as Found};
@@ -142,10 +142,13 @@ pub fn mrecv(
         return Ok(());
     };
     let mut world = mpi().world()?;
-    let mut request = world.start_matched_receive(room, message);
-    let ended = world.wait(&mut request)?;
+    let mut receive = world.begin_matched_receive(room, message).handle();
+    let ended = world.wait_held(&mut receive)?;
     drop(world);
-    put_status(status, Entry::library(request, Some(source)).ended(&ended));
+    put_status(
+        status,
+        of_receive(source.place(ended.status.source), &ended),
+    );
     truncated(&ended).map_or(Ok(()), Err)
 }
 
@@ -160,7 +163,7 @@ pub fn imrecv(
     let entry = match take(place)? {
         None => Entry::new(Operation::Nothing, Some(Finder::default())),
         Some(Matched { message, source }) => {
-            let library = mpi().world()?.start_matched_receive(room, message);
+            let library = mpi().world()?.begin_matched_receive(room, message);
             Entry::library(library, Some(source))
         }
     };

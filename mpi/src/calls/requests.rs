@@ -59,7 +59,7 @@ fn wait_for(request: &mut Request) -> Result<Option<(Status, Option<Failure>)>> 
     };
     drop(known);
     let ended = match progress {
-        Progress::Pending(mut library) => Some(mpi().world()?.wait(&mut library)?),
+        Progress::Pending(mut library) => Some(mpi().world()?.wait_held(&mut library)?),
         Progress::Over => None,
         Progress::InParts(_) | Progress::Program => {
             Active::with_enough(&[*request], Active::are_over, true)?;
@@ -101,7 +101,7 @@ pub fn test(request: *mut Request, flag: *mut c_int, status: *mut Status) -> Res
         return Ok(());
     };
     let ended = match progress {
-        Progress::Pending(mut library) => match mpi().world()?.test(&mut library)? {
+        Progress::Pending(mut library) => match mpi().world()?.test_held(&mut library)? {
             None => return Ok(()),
             ended => ended,
         },
@@ -160,55 +160,60 @@ pub fn waitall(number: c_int, requests: *mut Request, statuses: *mut Status) -> 
         complete_cancelled(requests, true)?;
     }
     let mut failed = None;
+    let mut place = 0;
     // One after the other: the order of waits that all must end is no event.
-    for (place, request) in requests.iter_mut().enumerate() {
-        let status = statuses.get_mut(place);
-        match usual(request) {
-            Usual::Over => give_status(status, empty),
-            Usual::Pending(mut library) => {
-                let ended = mpi().world()?.wait(&mut library)?;
-                let mut known = mpi().requests.borrow_mut();
-                give_status(status, || known.status_of_usual(*request, &ended));
-                known.end_usual(request);
-                if ended.truncated_to.is_some() {
-                    failed = failed.or(truncated(&ended));
-                }
+    loop {
+        place = end_those_here(requests, statuses, place, &mut failed);
+        let Some(request) = requests.get_mut(place) else {
+            return several(failed);
+        };
+        let (of, failure) = wait_for(request)?.unwrap_or((empty(), None));
+        if let Some(status) = statuses.get_mut(place) {
+            *status = of;
+        }
+        failed = failed.or(failure);
+        place += 1;
+    }
+}
+
+/// Ends the requests from a place on, as long as they need no wait: null, sends that are complete, and
+/// receives whose message is here. Returns the place of the first other one.
+#[expect(
+    clippy::needless_range_loop,
+    reason = "iterators over both lists take more instructions"
+)]
+fn end_those_here(
+    requests: &mut [Request],
+    statuses: &mut [Status],
+    from: usize,
+    failed: &mut Option<Failure>,
+) -> usize {
+    let Some(mut world) = mpi().idle_world() else {
+        return from;
+    };
+    let mut known = mpi().requests.borrow_mut();
+    for place in from..requests.len() {
+        let (request, status) = (&mut requests[place], statuses.get_mut(place));
+        if *request == abi::REQUEST_NULL || known.is_sent(*request) {
+            *request = abi::REQUEST_NULL;
+            if let Some(status) = status {
+                *status = empty();
             }
-            Usual::Not => {
-                let (of, failure) = wait_for(request)?.unwrap_or((empty(), None));
-                give_status(status, || of);
-                failed = failed.or(failure);
+            continue;
+        }
+        let see = |it: &Entry, ended: &Ended| {
+            if let Some(status) = status {
+                *status = it.ended(ended);
             }
+            if ended.truncated_to.is_some() && failed.is_none() {
+                *failed = truncated(ended);
+            }
+        };
+        if !known.end_received(request, &mut world, see) {
+            return place;
         }
     }
-    several(failed)
-}
-
-#[inline(always)]
-fn give_status(place: Option<&mut Status>, status: impl FnOnce() -> Status) {
-    if let Some(place) = place {
-        *place = status();
-    }
-}
-
-/// Most requests.
-enum Usual {
-    /// Null, or of a send that is complete; null now.
-    Over,
-    /// One operation of the library, and nothing else.
-    Pending(refrain::Request),
-    /// Another request.
-    Not,
-}
-
-#[inline(always)]
-fn usual(request: &mut Request) -> Usual {
-    let known = mpi().requests.borrow();
-    if *request == abi::REQUEST_NULL || known.is_sent(*request) {
-        *request = abi::REQUEST_NULL;
-        return Usual::Over;
-    }
-    known.usual(*request).map_or(Usual::Not, Usual::Pending)
+    requests.len()
 }
 
 pub fn testall(
@@ -228,7 +233,7 @@ pub fn testall(
         if !active.are_over() {
             return Ok(());
         }
-    } else if !library.is_empty() && !mpi().world()?.test_all(library, &mut active.ended)? {
+    } else if !library.is_empty() && !mpi().world()?.test_all_held(library, &mut active.ended)? {
         put(flag, 0);
         return Ok(());
     }
@@ -273,7 +278,7 @@ pub fn waitany(
     if let Some(place) = active.over.first() {
         return end_one(requests, *place, None, index, status);
     }
-    let ended = mpi().world()?.wait_any(&mut active.library)?;
+    let ended = mpi().world()?.wait_any_held(&mut active.library)?;
     let ended = ended.ok_or_else(|| Failure::new(abi::ERR_INTERN, "no request is active"))?;
     end_one(
         requests,
@@ -310,7 +315,7 @@ pub fn testany(
         put(index, abi::UNDEFINED);
         return Ok(());
     }
-    match mpi().world()?.test_any(&mut active.library)? {
+    match mpi().world()?.test_any_held(&mut active.library)? {
         Some(ended) => end_one(
             requests,
             active.places[ended.index].0,
@@ -376,8 +381,8 @@ fn some(
     let ended = match (library.is_empty(), waits && active.over.is_empty()) {
         _ if is_settled => 0,
         (true, _) => 0,
-        (false, true) => mpi().world()?.wait_some(library, &mut active.ended)?,
-        (false, false) => mpi().world()?.test_some(library, &mut active.ended)?,
+        (false, true) => mpi().world()?.wait_some_held(library, &mut active.ended)?,
+        (false, false) => mpi().world()?.test_some_held(library, &mut active.ended)?,
     };
     let over = active.ended[..ended].iter();
     let over = over.map(|ended| (active.places[ended.index].0, Some(ended)));
@@ -413,23 +418,17 @@ pub fn request_free(request: *mut Request) -> Result {
     *request = abi::REQUEST_NULL;
     let mut of_library = Vec::new();
     match entry.operation {
-        Operation::Library(library) => of_library.push(library),
-        Operation::Parts(mut parts) => of_library = parts.abandon(&mut *mpi().world()?)?,
+        Operation::Library(library) => of_library.push(library.handle()),
+        Operation::Parts(mut parts) => of_library = parts.abandon(&mut *mpi().world()?),
         Operation::Nothing => {}
         Operation::General(general) => {
             drop(requests);
             return general.free();
         }
     }
-    let mut world = mpi().world()?;
-    for mut library in of_library {
-        if world.is_active(library) {
-            // It goes on; its buffer belongs to it until the program knows its end by other means.
-            requests.freed.push(library);
-        } else {
-            world.free(&mut library)?;
-        }
-    }
+    // They go on; their buffers belong to them until the program knows their end by other means.
+    let under_way = of_library.into_iter().filter(|it| !it.is_null());
+    requests.freed.extend(under_way);
     Ok(())
 }
 
@@ -449,7 +448,7 @@ pub fn start(request: *mut Request) -> Result {
         send()?;
     } else {
         match &mut entry.operation {
-            Operation::Library(library) => mpi().world()?.start(*library)?,
+            Operation::Library(library) => mpi().world()?.start_held(library)?,
             Operation::Parts(parts) => parts.start(&mut *mpi().world()?)?,
             Operation::Nothing | Operation::General(_) => {}
         }
@@ -470,9 +469,10 @@ pub fn cancel(request: *mut Request) -> Result {
     let request = unsafe { *request };
     let mut requests = mpi().requests.borrow_mut();
     let entry = requests.get_mut(request)?;
-    match &entry.operation {
+    match &mut entry.operation {
         Operation::Library(library) if entry.source.is_some() => {
-            Ok(mpi().world()?.cancel(*library)?)
+            mpi().world()?.cancel_held(library);
+            Ok(())
         }
         Operation::Library(_) => {
             entry.rare_mut().tests_left = Some(CANCELLED_TESTS);

@@ -23,6 +23,36 @@ static int refuse(MPI_Comm comm, int key, void *value, void *state)
     return MPI_ERR_OTHER;
 }
 
+/* A call that names a request twice leaves it; a request that has ended is found, and so is a message
+ * that is too long, whatever stands before and behind it. */
+static void lists_of_requests(void)
+{
+    int in[3] = {0}, out[2] = {7, 8}, index, flag;
+    MPI_Request twice[2], list[4], stale;
+    MPI_Status statuses[4];
+    MPI_Irecv(in, 1, MPI_INT, 0, 5, MPI_COMM_SELF, &twice[0]);
+    twice[1] = stale = twice[0];
+    EXPECT(MPI_ERR_REQUEST, MPI_Waitany(2, twice, &index, MPI_STATUS_IGNORE));
+    EXPECT(MPI_ERR_REQUEST, MPI_Testall(2, twice, &flag, MPI_STATUSES_IGNORE));
+    MPI_Send(out, 1, MPI_INT, 0, 5, MPI_COMM_SELF);
+    EXPECT(MPI_SUCCESS, MPI_Wait(&twice[0], MPI_STATUS_IGNORE));
+    EXPECT(MPI_ERR_REQUEST, MPI_Wait(&stale, MPI_STATUS_IGNORE));
+    EXPECT(MPI_ERR_REQUEST, MPI_Waitall(1, &twice[1], MPI_STATUSES_IGNORE));
+    for (int i = 0; i < 3; i++)
+        MPI_Irecv(&in[i], 1, MPI_INT, 0, i, MPI_COMM_SELF, &list[i + i / 2]);
+    list[2] = MPI_REQUEST_NULL;
+    MPI_Send(out, 1, MPI_INT, 0, 2, MPI_COMM_SELF);
+    MPI_Send(out, 2, MPI_INT, 0, 1, MPI_COMM_SELF);
+    MPI_Send(out, 1, MPI_INT, 0, 0, MPI_COMM_SELF);
+    EXPECT(MPI_ERR_IN_STATUS, MPI_Waitall(4, list, statuses));
+    for (int i = 0; i < 4; i++) {
+        int code = statuses[i].MPI_ERROR, tag = statuses[i].MPI_TAG;
+        if (list[i] != MPI_REQUEST_NULL || (code == MPI_ERR_TRUNCATE) != (i == 1) ||
+            tag != (i == 2 ? MPI_ANY_TAG : i - i / 3))
+            printf("request %d: code %d, tag %d\n", i, code, tag);
+    }
+}
+
 int main(void)
 {
     int provided, key, number;
@@ -45,6 +75,8 @@ int main(void)
     EXPECT(MPI_ERR_SESSION, MPI_Session_get_num_psets(MPI_SESSION_NULL, MPI_INFO_NULL, &number));
     EXPECT(MPI_ERR_ARG, MPI_Waitall(2, NULL, MPI_STATUSES_IGNORE));
     EXPECT(MPI_ERR_ARG, MPI_Startall(2, NULL));
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    lists_of_requests();
     EXPECT(MPI_SUCCESS, MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE));
     EXPECT(MPI_ERR_ARG, MPI_Group_incl(MPI_GROUP_EMPTY, 1, NULL, &group));
     EXPECT(MPI_ERR_ARG, MPI_Type_indexed(1, NULL, NULL, MPI_INT, &type));

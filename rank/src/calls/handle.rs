@@ -69,6 +69,20 @@ impl Handles for [Handle] {
     }
 }
 
+impl<H: Handles + ?Sized> Handles for &mut H {
+    fn count(&self) -> usize {
+        (**self).count()
+    }
+
+    fn get(&self, index: usize) -> &Handle {
+        (**self).get(index)
+    }
+
+    fn clear(&mut self, index: usize) {
+        (**self).clear(index);
+    }
+}
+
 impl Handle {
     /// The null handle.
     pub const NULL: Self = Self(None);
@@ -146,6 +160,24 @@ impl Handle {
         let outcome = engine.take(operation.id?)?;
         *self = Self::NULL;
         Some(outcome)
+    }
+
+    /// Ends a receive that has ended, after a look at its outcome: the call returns it, and makes the
+    /// handle null. Returns false, and does nothing, for all others: then [wait](super::try_wait).
+    #[inline(always)]
+    pub fn end_received(
+        &self,
+        engine: &mut Engine<impl Protocol>,
+        look: impl FnOnce(&Outcome),
+    ) -> bool {
+        match &self.0 {
+            Some(Operation {
+                id: Some(id),
+                sent: None,
+                ..
+            }) => engine.take_with(*id, look),
+            _ => false,
+        }
     }
 
     /// Makes the handle null and removes the request from the engine: a call returns its end.

@@ -30,7 +30,7 @@ mod layouts;
 
 use super::World;
 use super::group::{Group, Kind};
-use super::request::{Entry, Numbered, Request, Template};
+use super::request::{Numbered, Operation, Request, Template};
 use crate::Error;
 use core::marker::PhantomData;
 pub use layouts::{LaidOutBlocks, alltoallw, neighbour_alltoallw};
@@ -557,12 +557,28 @@ impl World {
         &mut self,
         collective: Collective<'_>,
     ) -> Result<Request, Error> {
+        // SAFETY: the caller's promise.
+        let operation = unsafe { self.begin_collective(collective)? };
+        Ok(self.add_request(operation))
+    }
+
+    /// As [`World::start_collective`], for a caller that holds the operation.
+    ///
+    /// # Errors
+    /// As [`World::collective`].
+    ///
+    /// # Safety
+    /// As [`World::start_collective`].
+    pub unsafe fn begin_collective(
+        &mut self,
+        collective: Collective<'_>,
+    ) -> Result<Operation, Error> {
         let group = collective.group;
         let plan = self.plan(collective)?;
         let number = self.groups.count_collective(group, Kind::Begun)?;
         // SAFETY: the caller's promise.
         let handle = unsafe { self.under_way.begin(plan, number, &mut self.engine)? };
-        Ok(self.add_request(Entry::once(handle)))
+        Ok(Operation::once(handle))
     }
 
     /// Prepares a persistent collective. All members of the group prepare it, and
@@ -578,10 +594,11 @@ impl World {
         collective: Collective<'_>,
     ) -> Result<Request, Error> {
         let numbered = Numbered::ByStarts(collective.group);
-        self.prepare(collective, numbered)
+        let operation = self.prepare(collective, numbered)?;
+        Ok(self.add_request(operation))
     }
 
-    /// As [`World::prepare_collective`], as MPI has it: the members prepare their persistent
+    /// As [`World::prepare_collective`], held by the caller, and as MPI has it: the members prepare their persistent
     /// collectives in the same order, and may start several in different orders. A program that
     /// continues from a checkpoint cannot prepare them again.
     ///
@@ -593,7 +610,7 @@ impl World {
     pub unsafe fn prepare_collective_in_order(
         &mut self,
         collective: Collective<'_>,
-    ) -> Result<Request, Error> {
+    ) -> Result<Operation, Error> {
         let number = (self.groups).count_collective(collective.group, Kind::Prepared)?;
         self.prepare(collective, Numbered::ByPreparation(number.tag))
     }
@@ -602,9 +619,12 @@ impl World {
         &mut self,
         collective: Collective<'_>,
         numbered: Numbered,
-    ) -> Result<Request, Error> {
+    ) -> Result<Operation, Error> {
         let plan = self.plan(collective)?;
-        Ok(self.add_request(Entry::persistent(Template::Collective { plan, numbered })))
+        Ok(Operation::persistent(Template::Collective {
+            plan,
+            numbered,
+        }))
     }
 
     /// The algorithm that does a collective.

@@ -14,6 +14,7 @@ mod envelope;
 mod event_memory;
 mod forked;
 mod group;
+mod held;
 mod leaving;
 mod news;
 mod only;
@@ -33,11 +34,12 @@ pub use envelope::{Source, from, from_any, to};
 pub use forked::check as check_process;
 pub use group::Group;
 pub use read_log::Logged;
+pub use refrain_rank::calls::Handle;
 pub use refrain_transport::engine::Matched as Message;
 pub use refrain_transport::engine::{
     Incoming, Outgoing, ReceiveBuffer, SendBuffer, SendTo, Status,
 };
-pub use request::{Ended, Request};
+pub use request::{Ended, Operation, Request};
 pub use requests::MessageHandle;
 pub use scope::Scope;
 

@@ -169,17 +169,53 @@ impl<T> Table<T> {
     }
 }
 
+/// An operation that its caller holds. A [`Request`] names one that the world holds.
+#[derive(Debug)]
+pub struct Operation {
+    /// Null for an inactive persistent operation.
+    pub(super) handle: Handle,
+    /// What a persistent operation starts.
+    pub(super) template: Option<Box<Template>>,
+}
+
+impl Operation {
+    #[inline(always)]
+    pub(super) fn once(handle: Handle) -> Self {
+        Self {
+            handle,
+            template: None,
+        }
+    }
+
+    pub(super) fn persistent(template: Template) -> Self {
+        Self {
+            handle: Handle::NULL,
+            template: Some(Box::new(template)),
+        }
+    }
+
+    /// What calls wait for; null for an inactive persistent operation.
+    #[inline(always)]
+    pub fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Notes that a call has returned the end of a [copy of the handle](Self::handle).
+    #[inline]
+    pub fn has_ended(&mut self) {
+        self.handle = Handle::NULL;
+    }
+}
+
 /// A request in the table.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Null for an inactive persistent request.
-    pub handle: Handle,
-    /// The operation that a persistent request starts.
-    pub template: Option<Box<Template>>,
+    pub operation: Operation,
     /// Set while `check` runs: the call names this request.
     is_named: bool,
 }
 
+/// What a persistent operation starts.
 #[derive(Debug)]
 pub(super) enum Template {
     Send { data: SendBuffer, to: SendTo },
@@ -196,20 +232,11 @@ pub(super) enum Numbered {
     ByPreparation(i32),
 }
 
-impl Entry {
+impl From<Operation> for Entry {
     #[inline]
-    pub fn once(handle: Handle) -> Self {
+    fn from(operation: Operation) -> Self {
         Self {
-            handle,
-            template: None,
-            is_named: false,
-        }
-    }
-
-    pub fn persistent(template: Template) -> Self {
-        Self {
-            handle: Handle::NULL,
-            template: Some(Box::new(template)),
+            operation,
             is_named: false,
         }
     }
@@ -223,7 +250,7 @@ impl Table<Entry> {
     #[inline]
     pub fn operation(&self, request: Request) -> Result<Handle, Error> {
         match self.get(request.0) {
-            Some(entry) => Ok(entry.handle),
+            Some(entry) => Ok(entry.operation.handle),
             None if request.is_null() => Ok(Handle::NULL),
             None => Err(Error::Request { index: 0 }),
         }
@@ -233,13 +260,15 @@ impl Table<Entry> {
     #[inline]
     pub fn is_active(&self, request: Request) -> bool {
         let entry = self.get(request.0);
-        entry.is_some_and(|entry| !entry.handle.is_null())
+        entry.is_some_and(|entry| !entry.operation.handle.is_null())
     }
 
     /// Number of requests that have an operation to wait for.
     pub fn active_count(&self) -> usize {
         let entries = self.slots.iter().filter_map(|slot| slot.value.as_ref());
-        entries.filter(|entry| !entry.handle.is_null()).count()
+        entries
+            .filter(|entry| !entry.operation.handle.is_null())
+            .count()
     }
 
     /// Checks that each request is null or in the table, and named once.
@@ -271,8 +300,8 @@ impl Table<Entry> {
             return;
         };
         match &mut slot.value {
-            Some(entry) if slot.serial == request.0.serial => match &entry.template {
-                Some(_) => entry.handle = Handle::NULL,
+            Some(entry) if slot.serial == request.0.serial => match &entry.operation.template {
+                Some(_) => entry.operation.has_ended(),
                 None => {
                     slot.value = None;
                     self.free.push(request.0.slot as usize);
@@ -281,6 +310,37 @@ impl Table<Entry> {
             },
             _ => {}
         }
+    }
+}
+
+/// The operations of one call: named by requests, or held by the caller.
+pub(super) trait Several {
+    type Handles<'a>: Handles
+    where
+        Self: 'a;
+
+    /// Their handles.
+    fn handles<'a>(&'a mut self, table: &'a mut Table<Entry>) -> Self::Handles<'a>;
+}
+
+impl Several for [Request] {
+    type Handles<'a> = Chosen<'a>;
+
+    #[inline]
+    fn handles<'a>(&'a mut self, table: &'a mut Table<Entry>) -> Chosen<'a> {
+        Chosen {
+            table,
+            requests: self,
+        }
+    }
+}
+
+impl Several for [Handle] {
+    type Handles<'a> = &'a mut Self;
+
+    #[inline]
+    fn handles<'a>(&'a mut self, _: &'a mut Table<Entry>) -> &'a mut Self {
+        self
     }
 }
 
@@ -299,7 +359,7 @@ impl Handles for Chosen<'_> {
     #[inline]
     fn get(&self, index: usize) -> &Handle {
         let entry = self.table.get(self.requests[index].0);
-        entry.map_or(&Handle::NULL, |entry| &entry.handle)
+        entry.map_or(&Handle::NULL, |entry| &entry.operation.handle)
     }
 
     #[inline]

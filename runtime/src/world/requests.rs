@@ -6,12 +6,12 @@
 //! write results into the caller's memory, and allocate nothing. A receive whose message was too
 //! long has [`Ended::truncated_to`] set; other requests of the call are not affected.
 
-use super::group::{Kind, next_start};
-use super::request::{Chosen, Ended, Entry, Key, Numbered, Request, Template};
-use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
+use super::held::{by_index, check_places};
+use super::request::{Ended, Key, Operation, Request, Several};
+use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, World};
 use crate::Error;
-use refrain_rank::calls;
-use refrain_transport::engine::{Outcome, Started};
+use refrain_rank::calls::{self, Handle};
+use refrain_transport::engine::{Data, Started};
 
 /// A [`Message`] that the world keeps. It becomes null once the message is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,10 +26,8 @@ impl World {
     /// As [`World::send`].
     #[inline]
     pub fn start_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
-        self.check(to.rank, to.context)?;
-        let handle = calls::post_send(&mut self.engine, data, to)?;
-        self.meet_peers()?;
-        Ok(self.add_request(Entry::once(handle)))
+        let operation = self.begin_send(data, to)?;
+        Ok(self.add_request(operation))
     }
 
     /// Sends a message without waiting. If the log has no room, the engine copies the data and sends
@@ -38,7 +36,7 @@ impl World {
     /// # Errors
     /// As [`World::send`].
     #[inline(always)]
-    pub fn send_or_copy(&mut self, data: SendBuffer, to: SendTo) -> Result<(), Error> {
+    pub fn send_or_copy(&mut self, data: impl Data, to: SendTo) -> Result<(), Error> {
         self.check(to.rank, to.context)?;
         if let Started::Pending(id) = self.engine.start_send(data, to)? {
             self.engine.detach(id);
@@ -53,15 +51,14 @@ impl World {
     /// For a rank that does not exist.
     #[inline(always)]
     pub fn start_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
-        let pattern = self.pattern(from)?;
-        let handle = calls::post_receive(&mut self.engine, room, pattern);
-        Ok(self.add_request(Entry::once(handle)))
+        let operation = self.begin_receive(room, from)?;
+        Ok(self.add_request(operation))
     }
 
     /// Begins the receive of a message that a matched probe took.
     pub fn start_matched_receive(&mut self, room: ReceiveBuffer, message: Message) -> Request {
-        let handle = calls::post_matched(&mut self.engine, room, message);
-        self.add_request(Entry::once(handle))
+        let operation = self.begin_matched_receive(room, message);
+        self.add_request(operation)
     }
 
     /// Prepares a persistent send. `data` is lent until the request is [freed](World::free).
@@ -69,9 +66,8 @@ impl World {
     /// # Errors
     /// For a rank that does not exist.
     pub fn prepare_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
-        self.check(to.rank, to.context)?;
-        let template = Template::Send { data, to };
-        Ok(self.add_request(Entry::persistent(template)))
+        let operation = self.hold_send(data, to)?;
+        Ok(self.add_request(operation))
     }
 
     /// Prepares a persistent receive. `room` is lent until the request is [freed](World::free).
@@ -79,63 +75,24 @@ impl World {
     /// # Errors
     /// For a rank that does not exist.
     pub fn prepare_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
-        let from = self.pattern(from)?;
-        let template = Template::Receive { room, from };
-        Ok(self.add_request(Entry::persistent(template)))
+        let operation = self.hold_receive(room, from)?;
+        Ok(self.add_request(operation))
     }
 
     /// Starts a persistent request.
     ///
     /// # Errors
     /// When the request is not persistent, or still active; as [`World::send`].
-    #[expect(unsafe_code, reason = "lends the buffers once more")]
     pub fn start(&mut self, request: Request) -> Result<(), Error> {
-        let refused = |why: &str| Err(Error::Argument(format!("start: {why}")));
-        let entry = self.requests.get_mut(request.0);
-        let Some((handle, template)) =
-            entry.and_then(|it| Some((it.handle, it.template.as_deref_mut()?)))
-        else {
-            return refused("the request is not persistent, or was freed");
-        };
-        if !handle.is_null() {
-            return refused("the persistent request is still active: wait for it first");
-        }
-        super::forked::check()?;
-        let handle = match template {
-            Template::Send { data, to } => {
-                // SAFETY: lent until the request is freed.
-                let data = unsafe { data.again() };
-                calls::post_send(&mut self.engine, data, *to)?
-            }
-            Template::Receive { room, from } => {
-                calls::post_receive(&mut self.engine, room.clone(), *from)
-            }
-            Template::Collective { plan, numbered } => {
-                let number = match numbered {
-                    Numbered::ByStarts(group) => {
-                        self.groups.count_collective(*group, Kind::Begun)?
-                    }
-                    Numbered::ByPreparation(next) => {
-                        let number = *next;
-                        *next = next_start(number);
-                        number.into()
-                    }
-                };
-                let again = match self.under_way.spare_plan() {
-                    Some(mut again) => {
-                        again.clone_from(plan);
-                        again
-                    }
-                    None => plan.clone(),
-                };
-                // SAFETY: the buffers are lent until the request is freed.
-                unsafe { self.under_way.begin(again, number, &mut self.engine)? }
-            }
-        };
+        let mut operation = Operation::once(Handle::NULL);
         if let Some(entry) = self.requests.get_mut(request.0) {
-            entry.handle = handle;
+            core::mem::swap(&mut operation, &mut entry.operation);
         }
-        Ok(())
+        let started = self.start_held(&mut operation);
+        if let Some(entry) = self.requests.get_mut(request.0) {
+            entry.operation = operation;
+        }
+        started
     }
 
     /// Cancels a receive that has not matched yet. The caller must still wait for the request; its
@@ -147,12 +104,9 @@ impl World {
     /// [`Error::Request`].
     pub fn cancel(&mut self, request: Request) -> Result<(), Error> {
         let mut handle = self.requests.operation(request)?;
-        calls::cancel(&mut self.engine, &handle);
-        if !handle.id().is_some_and(|id| self.under_way.has(id)) {
-            calls::complete_send(&mut self.engine, &mut handle);
-        }
+        self.cancel_handle(&mut handle);
         if let Some(entry) = self.requests.get_mut(request.0) {
-            entry.handle = handle;
+            entry.operation.handle = handle;
         }
         Ok(())
     }
@@ -165,10 +119,7 @@ impl World {
     /// [`Error::Request`].
     pub fn free(&mut self, request: &mut Request) -> Result<(), Error> {
         let handle = self.requests.operation(*request)?;
-        if let Some(id) = handle.id() {
-            self.under_way.give_up(Some(id), &mut self.engine);
-            self.engine.detach(id);
-        }
+        self.free_held(handle);
         self.requests.remove(request.0);
         *request = Request::NULL;
         Ok(())
@@ -201,27 +152,16 @@ impl World {
     pub fn wait(&mut self, request: &mut Request) -> Result<Ended, Error> {
         self.engine.tick();
         let received = (self.requests.get_mut(request.0))
-            .and_then(|it| it.handle.take_received(&mut self.engine));
+            .and_then(|it| it.operation.handle.take_received(&mut self.engine));
         let outcome = match received {
             Some(outcome) => outcome,
-            None => match self.wait_for(*request)? {
+            None => match self.wait_for(self.requests.operation(*request)?)? {
                 Some(outcome) => outcome,
                 None => return Ok(self.empty(0)),
             },
         };
         self.requests.end(request);
         Ok(Ended::new(0, outcome))
-    }
-
-    /// The outcome of a request that may take time; `None`: it is null or inactive.
-    #[inline(never)]
-    fn wait_for(&mut self, request: Request) -> Result<Option<Outcome>, Error> {
-        let mut handle = self.requests.operation(request)?;
-        if handle.is_null() {
-            return Ok(None);
-        }
-        self.block_until(|world| calls::try_wait(&mut world.engine, &mut handle))
-            .map(Some)
     }
 
     /// Checks whether one request has ended. The call is an event, for sends and receives. A null
@@ -231,16 +171,11 @@ impl World {
     /// As [`World::wait`].
     pub fn test(&mut self, request: &mut Request) -> Result<Option<Ended>, Error> {
         let mut handle = self.requests.operation(*request)?;
-        let clock = self.engine.tick();
-        if handle.is_null() {
-            return Ok(Some(self.empty(0)));
-        }
-        let test = |world: &mut Self| calls::test(&mut world.engine, clock, &mut handle);
-        let ended = self.test_now(clock, test)?;
+        let ended = self.test_held(&mut handle)?;
         if ended.is_some() {
             self.requests.end(request);
         }
-        Ok(ended.map(|outcome| Ended::new(0, outcome)))
+        Ok(ended)
     }
 
     /// Waits for one of several requests. `None` when none is active.
@@ -250,15 +185,7 @@ impl World {
     #[inline]
     pub fn wait_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
         self.requests.check(requests)?;
-        let clock = self.engine.tick();
-        if self.are_inactive(requests) {
-            return Ok(None);
-        }
-        let (index, outcome) = self.block_until(|world| {
-            let table = &mut world.requests;
-            calls::try_any(&mut world.engine, clock, &mut Chosen { table, requests })
-        })?;
-        Ok(Some(Ended::new(index, outcome)))
+        self.any(requests)
     }
 
     /// Checks whether one of several requests has ended. `None` when none has ended, or none is
@@ -268,15 +195,7 @@ impl World {
     /// As [`World::wait`].
     pub fn test_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
         self.requests.check(requests)?;
-        let clock = self.engine.tick();
-        if self.are_inactive(requests) {
-            return Ok(None);
-        }
-        let ended = self.test_now(clock, |world| {
-            let table = &mut world.requests;
-            calls::test_any(&mut world.engine, clock, &mut Chosen { table, requests })
-        })?;
-        Ok(ended.map(|(index, outcome)| Ended::new(index, outcome)))
+        self.any_now(requests)
     }
 
     /// Waits until at least one request has ended, and writes the results of all that have ended
@@ -290,15 +209,7 @@ impl World {
         ended: &mut [Ended],
     ) -> Result<usize, Error> {
         self.check_several(requests, ended)?;
-        let clock = self.engine.tick();
-        if self.are_inactive(requests) {
-            return Ok(0);
-        }
-        self.block_until(|world| {
-            let table = &mut world.requests;
-            let mut chosen = Chosen { table, requests };
-            calls::try_some(&mut world.engine, clock, &mut chosen, appending(ended))
-        })
+        self.some(requests, ended)
     }
 
     /// Takes all requests that have ended, perhaps none; else as [`World::wait_some`].
@@ -311,16 +222,7 @@ impl World {
         ended: &mut [Ended],
     ) -> Result<usize, Error> {
         self.check_several(requests, ended)?;
-        let clock = self.engine.tick();
-        if self.are_inactive(requests) {
-            return Ok(0);
-        }
-        let count = self.test_now(clock, |world| {
-            let table = &mut world.requests;
-            let mut chosen = Chosen { table, requests };
-            calls::test_some(&mut world.engine, clock, &mut chosen, appending(ended))
-        })?;
-        Ok(count.unwrap_or(0))
+        self.some_now(requests, ended)
     }
 
     /// Waits for all requests, and writes their results into `ended`, in their order. Null and
@@ -331,10 +233,9 @@ impl World {
     pub fn wait_all(&mut self, requests: &mut [Request], ended: &mut [Ended]) -> Result<(), Error> {
         self.check_several(requests, ended)?;
         self.engine.tick();
-        self.empty_all(requests, ended);
+        self.empty_all(requests.len(), ended);
         self.block_until(|world| {
-            let table = &mut world.requests;
-            let mut chosen = Chosen { table, requests };
+            let mut chosen = requests.handles(&mut world.requests);
             calls::try_all(&mut world.engine, &mut chosen, by_index(ended))
         })
     }
@@ -350,14 +251,7 @@ impl World {
         ended: &mut [Ended],
     ) -> Result<bool, Error> {
         self.check_several(requests, ended)?;
-        let clock = self.engine.tick();
-        self.empty_all(requests, ended);
-        let have_ended = self.test_now(clock, |world| {
-            let table = &mut world.requests;
-            let mut chosen = Chosen { table, requests };
-            calls::test_all(&mut world.engine, clock, &mut chosen, by_index(ended))
-        })?;
-        Ok(have_ended.is_some())
+        self.all_now(requests, ended)
     }
 
     /// Keeps a message that a matched probe took.
@@ -376,52 +270,12 @@ impl World {
     }
 
     #[inline(always)]
-    pub(super) fn add_request(&mut self, entry: Entry) -> Request {
-        Request(self.requests.insert(entry))
-    }
-
-    #[inline]
-    fn are_inactive(&self, requests: &[Request]) -> bool {
-        let mut requests = requests.iter();
-        requests.all(|request| !self.requests.is_active(*request))
+    pub(super) fn add_request(&mut self, operation: Operation) -> Request {
+        Request(self.requests.insert(operation.into()))
     }
 
     fn check_several(&mut self, requests: &[Request], ended: &[Ended]) -> Result<(), Error> {
-        if ended.len() < requests.len() {
-            return Err(Error::Argument(format!(
-                "{} requests need a place for each status: only {} were given",
-                requests.len(),
-                ended.len()
-            )));
-        }
+        check_places(requests.len(), ended)?;
         self.requests.check(requests)
     }
-
-    fn empty_all(&self, requests: &[Request], ended: &mut [Ended]) {
-        for (index, ended) in ended.iter_mut().enumerate().take(requests.len()) {
-            *ended = self.empty(index);
-        }
-    }
-
-    /// The result of a null or inactive request.
-    fn empty(&self, index: usize) -> Ended {
-        let status = Status {
-            source: self.rank,
-            ..Status::default()
-        };
-        Ended::new(index, status.into())
-    }
-}
-
-fn appending(ended: &mut [Ended]) -> impl FnMut(usize, Outcome) {
-    let mut places = ended.iter_mut();
-    move |index, outcome| {
-        if let Some(place) = places.next() {
-            *place = Ended::new(index, outcome);
-        }
-    }
-}
-
-fn by_index(ended: &mut [Ended]) -> impl FnMut(usize, Outcome) {
-    |index, outcome| ended[index] = Ended::new(index, outcome)
 }

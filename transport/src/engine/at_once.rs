@@ -1,5 +1,6 @@
 //! Messages that leave in the call that sends them: whole, in one record.
 
+use super::buffer::Data;
 use super::destination::{ToPack, fill};
 use super::outbox::LogMeans;
 use super::request::Sending;
@@ -15,12 +16,12 @@ impl<P: Protocol> Engine<P> {
     /// the message. CAUSAL-1
     // `CARRIES`: there is an attachment. So each of the two has code of its own, and that without is short.
     #[inline(always)]
-    pub(super) fn send_at_once<const CARRIES: bool>(
+    pub(super) fn send_at_once<const CARRIES: bool, D: Data>(
         &mut self,
         (pass, mark): (Pass, Mark),
         attachment: &[u8],
         (stream, clock): (Stream, Clock),
-        buffer: SendBuffer,
+        buffer: D,
         to: SendTo,
     ) -> Result<Started, EngineError> {
         let bytes = buffer.message_bytes();
@@ -40,10 +41,11 @@ impl<P: Protocol> Engine<P> {
             header.flags |= RecordHeader::ATTACHED;
         }
         let record_bytes = bytes as usize + attachment.len();
-        let is_staged = destination.limits.stages(record_bytes) && {
-            let to_pack = ToPack::whole(&buffer, header, attachment);
-            destination.stage(&to_pack, mark, log).is_some()
-        };
+        let is_staged = destination.limits.stages(record_bytes)
+            && buffer.made().is_some_and(|buffer| {
+                let to_pack = ToPack::whole(buffer, header, attachment);
+                destination.stage(&to_pack, mark, log).is_some()
+            });
         if is_staged {
             destination.next.take_next(stream);
         } else {
@@ -55,7 +57,7 @@ impl<P: Protocol> Engine<P> {
             let fill = |place: &mut [u8]| fill(place, (&buffer, 0), attachment, target);
             let appended = (destination.log).append(log.arena, record_bytes, true, header, fill);
             let Ok(frame) = appended else {
-                return self.send_in_turn(stream, clock, buffer, to, None);
+                return self.send_in_turn(stream, clock, buffer.into(), to, None);
             };
             destination.next.take_next(stream);
             if log.fabric.post(pass, to.rank, &frame).is_err() {
@@ -74,12 +76,24 @@ impl<P: Protocol> Engine<P> {
         let sending = Sending {
             packed_bytes: bytes,
             announced: true,
-            ..Sending::new(buffer, to, ssn)
+            ..Sending::new(buffer.into(), to, ssn)
         };
         let id = self.requests.add_send(clock, sending);
         let destination = &mut self.outbox.destinations[to.rank.index()];
         destination.unanswered.push((ssn, id));
         Ok(Started::Pending(id))
+    }
+
+    /// As [`Engine::send_at_once`], of a length that the fabric takes before the log.
+    #[inline(never)]
+    pub(super) fn send_staged(
+        &mut self,
+        gate: (Pass, Mark),
+        (stream, clock): (Stream, Clock),
+        buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
+        self.send_at_once::<false, _>(gate, &[], (stream, clock), buffer, to)
     }
 
     /// As [`Engine::send_at_once`], with the events that are not stable in the record. CAUSAL-1
@@ -100,7 +114,7 @@ impl<P: Protocol> Engine<P> {
         let started = match is_all {
             true => {
                 let gate = (self.gate.pass_with_events(), self.gate.preceded());
-                self.send_at_once::<true>(gate, &attachment, (stream, clock), buffer, to)
+                self.send_at_once::<true, _>(gate, &attachment, (stream, clock), buffer, to)
             }
             false => self.send_in_turn(stream, clock, buffer, to, None),
         };

@@ -9,9 +9,9 @@
 use crate::fabric::Landing;
 use crate::layout::{Layout, LayoutError, PACK, UNPACK};
 use core::marker::PhantomData;
-use core::ptr::{NonNull, copy_nonoverlapping, with_exposed_provenance_mut};
+use core::ptr::{NonNull, with_exposed_provenance_mut};
 use core::slice::{from_raw_parts, from_raw_parts_mut};
-use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log};
+use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log, plain};
 use std::sync::Arc;
 
 /// Data being sent: bytes of the user, or the engine's own copy of them.
@@ -20,6 +20,99 @@ pub struct SendBuffer {
     base: *const u8,
     message_bytes: u64,
     shape: Shape,
+}
+
+/// What is sent.
+pub trait Data: Into<SendBuffer> {
+    /// Length of the message.
+    fn message_bytes(&self) -> u64;
+
+    /// Copies the message into `out`, from byte `offset` on.
+    #[doc(hidden)]
+    fn pack(&self, offset: u64, out: &mut [u8], target: Target);
+
+    /// The buffer, if it is made.
+    #[doc(hidden)]
+    fn made(&self) -> Option<&SendBuffer>;
+}
+
+impl Data for SendBuffer {
+    #[inline]
+    fn message_bytes(&self) -> u64 {
+        self.message_bytes
+    }
+
+    #[inline(always)]
+    fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
+        SendBuffer::pack(self, offset, out, target);
+    }
+
+    #[inline]
+    fn made(&self) -> Option<&SendBuffer> {
+        Some(self)
+    }
+}
+
+/// Contiguous bytes: a [`SendBuffer`] that is not made yet, since a short message is sent from
+/// registers. A buffer is read as a whole right after its parts are written: that waits until the
+/// processor has sent off the last message.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes {
+    base: *const u8,
+    bytes: usize,
+}
+
+impl Bytes {
+    /// Contiguous bytes.
+    ///
+    /// # Safety
+    /// As [`SendBuffer::bytes`].
+    #[inline(always)]
+    pub unsafe fn new(base: *const u8, bytes: usize) -> Self {
+        Self { base, bytes }
+    }
+}
+
+impl From<Bytes> for SendBuffer {
+    #[inline]
+    fn from(bytes: Bytes) -> Self {
+        // SAFETY: the promise of `Bytes::new`.
+        unsafe { Self::bytes(bytes.base, bytes.bytes) }
+    }
+}
+
+impl Data for Bytes {
+    #[inline(always)]
+    fn message_bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    #[inline(always)]
+    fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
+        // SAFETY: as for `SendBuffer::pack`.
+        unsafe { pack_piece(self.base.add(offset as usize), out, target) };
+    }
+
+    #[inline(always)]
+    fn made(&self) -> Option<&SendBuffer> {
+        None
+    }
+}
+
+/// Packs contiguous bytes.
+///
+/// # Safety
+/// They are inside the user's buffer, and apart from the log's memory.
+#[inline(always)]
+unsafe fn pack_piece(from: *const u8, out: &mut [u8], target: Target) {
+    let (to, bytes) = (out.as_mut_ptr(), out.len());
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes < STREAM_BYTES_MIN {
+            true => plain(from, to, bytes),
+            false => into_log(from, to, bytes, target),
+        }
+    }
 }
 
 /// How the bytes of a message lie in memory.
@@ -292,8 +385,8 @@ impl SendBuffer {
     #[inline(always)]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
-        let (to, bytes) = (out.as_mut_ptr(), out.len());
         if let Shape::Layout { layout, skip } = &self.shape {
+            let (to, bytes) = (out.as_mut_ptr(), out.len());
             let base = self.base.cast_mut();
             let (end, offset) = (skip + self.message_bytes, skip + offset);
             // SAFETY: the user lent these bytes for reading.
@@ -302,13 +395,7 @@ impl SendBuffer {
         }
         // SAFETY: inside the user's buffer, by the constructor's contract; log
         // memory and user memory are apart.
-        unsafe {
-            let from = self.base.add(offset as usize);
-            match bytes < STREAM_BYTES_MIN {
-                true => copy_nonoverlapping(from, to, bytes),
-                false => into_log(from, to, bytes, target),
-            }
-        }
+        unsafe { pack_piece(self.base.add(offset as usize), out, target) };
     }
 
     /// Copies the bytes that are not packed yet, so that the user's buffer is free.
@@ -421,7 +508,7 @@ impl ReceiveBuffer {
             None => unsafe {
                 let to = self.base.add(offset as usize);
                 match bytes < STREAM_BYTES_MIN {
-                    true => copy_nonoverlapping(from, to, bytes),
+                    true => plain(from, to, bytes),
                     false => out_of_log(from, to, bytes),
                 }
             },

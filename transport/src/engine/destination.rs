@@ -7,7 +7,7 @@
 //! is *staged*. LOG-1: it is in the log before the send completes.
 
 use super::SendTo;
-use super::buffer::SendBuffer;
+use super::buffer::{Data, SendBuffer};
 use super::lane::Lane;
 use super::outbox::{LogMeans, Means};
 use super::per_rank::Begin;
@@ -236,7 +236,7 @@ impl<'a> ToPack<'a> {
 #[inline(always)]
 pub(super) fn fill(
     place: &mut [u8],
-    (buffer, offset): (&SendBuffer, u64),
+    (buffer, offset): (&impl Data, u64),
     attachment: &[u8],
     target: Target,
 ) {

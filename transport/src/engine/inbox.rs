@@ -13,7 +13,7 @@ use super::unrecorded::Unseen;
 use super::whole::ResultPart;
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, Landed, Payload, Sink};
-use crate::matching::Matcher;
+use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
 use refrain_ring::{Clock, Frontier, Incarnation, Rank, RecordHeader, RecordKind, Stream};
 use slab::Slab;
@@ -153,7 +153,44 @@ impl<P: Protocol> Delivery<'_, P> {
             return self.begin_other(arrival);
         }
         source.next.program = header.ssn.next();
-        self.enter(arrival)
+        if self.inbox.replay.is_some() {
+            return self.enter(arrival);
+        }
+        let envelope = Envelope {
+            context: header.context,
+            source: header.source,
+            tag: header.tag,
+        };
+        let place = match self.inbox.matcher.take_posted(envelope) {
+            Some((_, id)) if self.receive_at_once(id, arrival) => return Disposition::Consumed,
+            Some((_, id)) => Place::Receive(id),
+            None => Place::Queue,
+        };
+        self.enter_other(place, arrival)
+    }
+
+    /// Ends this receive at once with the usual message: all of it is here, and the match is no event.
+    /// Returns false, and does nothing, with another message.
+    #[inline(always)]
+    fn receive_at_once(&mut self, id: RequestId, arrival: &Arrival<'_>) -> bool {
+        let header = arrival.header;
+        if let Payload::Here(payload) = arrival.payload
+            && payload.len() as u64 == header.extent
+            && header.kind == RecordKind::Eager
+            && header.flags & RecordHeader::WANT_ACK == 0
+            && self.inbox.unseen.is_none()
+            && self.requests.receive_whole(id, header, payload)
+        {
+            self.statistics.bytes_received += header.extent;
+            return true;
+        }
+        false
+    }
+
+    // A function of its own: the message's head takes the registers of the usual one.
+    #[inline(never)]
+    fn enter_other(&mut self, place: Place, arrival: &Arrival<'_>) -> Disposition {
+        self.enter_at(place, &MessageHead::of(arrival.header), arrival)
     }
 
     /// Handles the first record of a message that is not the next one of the program's stream, or has an
@@ -178,7 +215,7 @@ impl<P: Protocol> Delivery<'_, P> {
     }
 
     /// Takes in a message that has not arrived before.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn enter(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let head = MessageHead::of(arrival.header);
         let place = self.place(&head);
@@ -192,17 +229,14 @@ impl<P: Protocol> Delivery<'_, P> {
         head: &MessageHead,
         arrival: &Arrival<'_>,
     ) -> Disposition {
+        if let Place::Receive(id) = place
+            && self.receive_at_once(id, arrival)
+        {
+            return Disposition::Consumed;
+        }
         self.statistics.bytes_received += head.bytes;
         match place {
             Place::Receive(id) => {
-                if let Payload::Here(payload) = arrival.payload
-                    && payload.len() as u64 == head.bytes
-                    && !(head.rendezvous | head.want_ack)
-                    && self.inbox.unseen.is_none()
-                    && self.requests.receive_whole(id, head, payload)
-                {
-                    return Disposition::Consumed;
-                }
                 self.match_made(head, id);
                 self.first_payload(head, id, arrival.payload)
             }
@@ -216,7 +250,7 @@ impl<P: Protocol> Delivery<'_, P> {
         if self.inbox.replay.is_some() {
             return self.inbox.place_from_records(head, self.requests);
         }
-        match self.inbox.matcher.take_posted(&head.envelope) {
+        match self.inbox.matcher.take_posted(head.envelope) {
             Some((_, id)) => Place::Receive(id),
             None => Place::Queue,
         }
@@ -224,7 +258,7 @@ impl<P: Protocol> Delivery<'_, P> {
 
     /// As `place`, for an internal message. Records never name one. STREAM-4
     pub(super) fn place_internal(&mut self, head: &MessageHead) -> Place {
-        match self.inbox.internal.take_posted(&head.envelope) {
+        match self.inbox.internal.take_posted(head.envelope) {
             Some((_, id)) => Place::Receive(id),
             None => Place::Queue,
         }

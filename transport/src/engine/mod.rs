@@ -67,7 +67,7 @@ mod waiting;
 mod whole;
 
 pub use beginning::{Beginning, NotBetween, Undelivered};
-pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, Taker};
+pub use buffer::{Bytes, Data, Incoming, Outgoing, ReceiveBuffer, SendBuffer, Taker};
 pub use carrying::CARRIER_CONTEXT;
 pub use error::EngineError;
 pub use horizon::Horizon;
@@ -355,16 +355,23 @@ impl<P: Protocol> Engine<P> {
     ///
     /// # Panics
     /// When the job has no such rank.
-    #[inline]
-    pub fn start_send(
+    // Inlined always, so that the description of the message stays in registers: see `Requests`.
+    #[inline(always)]
+    pub fn start_send(&mut self, data: impl Data, to: SendTo) -> Result<Started, EngineError> {
+        if self.plays_again {
+            return self.start_send_again(data.into(), to);
+        }
+        let clock = self.count();
+        self.send_on(Stream::PROGRAM, clock, data, to)
+    }
+
+    #[cold]
+    fn start_send_again(
         &mut self,
         mut buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let clock = match self.plays_again {
-            false => self.count(),
-            true => self.tick_to_send(&mut buffer, to)?,
-        };
+        let clock = self.tick_to_send(&mut buffer, to)?;
         self.send_on(Stream::PROGRAM, clock, buffer, to)
     }
 
@@ -408,10 +415,10 @@ impl<P: Protocol> Engine<P> {
         &mut self,
         stream: Stream,
         clock: Clock,
-        buffer: SendBuffer,
+        data: impl Data,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let bytes = buffer.message_bytes();
+        let bytes = data.message_bytes();
         if self.gate.is_closed() && !self.carries {
             self.advance_protocol(self.gate.mark());
         }
@@ -419,22 +426,27 @@ impl<P: Protocol> Engine<P> {
         self.statistics.bytes_sent += bytes;
         if to.rank == self.options.rank {
             let ssn = self.next_ssn(to.rank, stream);
-            return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
+            return Ok(self.send_to_self(clock, Sending::new(data.into(), to, ssn)));
         }
         let destination = &mut self.outbox.destinations[to.rank.index()];
         if bytes > destination.limits.message_bytes_max {
             return Err(self.longer_than_log(bytes));
         }
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
-            return self.send_in_turn(stream, clock, buffer, to, None);
+            return self.send_in_turn(stream, clock, data.into(), to, None);
         }
         match self.gate.pass() {
+            // A fabric that takes the message before the log does needs the buffer.
+            Some(pass) if destination.limits.stages(bytes as usize) => {
+                let (gate, buffer) = ((pass, self.gate.mark()), data.into());
+                self.send_staged(gate, (stream, clock), buffer, to)
+            }
             Some(pass) => {
                 let gate = (pass, self.gate.mark());
-                self.send_at_once::<false>(gate, &[], (stream, clock), buffer, to)
+                self.send_at_once::<false, _>(gate, &[], (stream, clock), data, to)
             }
-            None if self.carries => self.send_attached((stream, clock), buffer, to),
-            None => self.send_in_turn(stream, clock, buffer, to, None),
+            None if self.carries => self.send_attached((stream, clock), data.into(), to),
+            None => self.send_in_turn(stream, clock, data.into(), to, None),
         }
     }
 
@@ -520,6 +532,14 @@ impl<P: Protocol> Engine<P> {
             return Some(outcome);
         }
         self.requests.take(id)
+    }
+
+    /// Retires a request that has ended, after a look at its outcome. Returns false, and does nothing,
+    /// if it has not ended, or if more is to be done at its end: then [take](Self::take) it.
+    #[inline(always)]
+    pub fn take_with(&mut self, id: RequestId, look: impl FnOnce(&Outcome)) -> bool {
+        // One branch: `|`.
+        !(self.plays_again | self.operations.is_any_open()) && self.requests.take_with(id, look)
     }
 
     /// Makes progress wherever possible; returns whether anything arrived.

@@ -104,8 +104,9 @@ impl<P: Protocol> Engine<P> {
     pub fn begin_internal(&mut self) -> Result<(InternalOperation, RequestId), EngineError> {
         let mut operation = self.begin_awaited()?;
         let kind = RequestKind::Operation(operation.stream);
-        let state = RequestState::Operating;
-        let id = self.requests.add(operation.begun_at, kind, state);
+        let state = || RequestState::Operating;
+        let id = self.requests.next_id();
+        self.requests.add(id, operation.begun_at, kind, state);
         operation.request = Some(id);
         Ok((operation, id))
     }
@@ -170,7 +171,7 @@ impl<P: Protocol> Engine<P> {
     ) -> RequestId {
         let (clock, kind) = (operation.begun_at, RequestKind::Step);
         let id = self.add_receiving(clock, kind, buffer, false, false);
-        match self.inbox.internal.take_or_post(Pattern::from(from), id) {
+        match self.inbox.internal.take_or_post(&Pattern::from(from), id) {
             Ok(index) => self.deliver(index, id),
             Err(posted) => self.note_posted(id, posted),
         }

@@ -85,7 +85,7 @@ impl<B: Begin> Index<usize> for PerRank<B> {
 }
 
 impl<B: Begin> IndexMut<usize> for PerRank<B> {
-    #[inline]
+    #[inline(always)]
     fn index_mut(&mut self, index: usize) -> &mut B::State {
         // Two look-ups: the borrow checker refuses to return the first one from a branch.
         if self.states[index].is_none() {

@@ -9,22 +9,39 @@ use refrain_ring::Clock;
 
 impl<P: Protocol> Engine<P> {
     /// Begins a receive.
-    // Inlined always, as `add_receive`: the request is built in its place.
-    #[inline(always)]
+    #[inline]
     pub fn start_receive(&mut self, buffer: ReceiveBuffer, pattern: Pattern) -> RequestId {
+        self.start_receive_into(|| buffer, pattern)
+    }
+
+    /// As [`Engine::start_receive`], with a buffer that is made in the place of its request.
+    // Inlined always, as what it calls: see `Requests`.
+    #[inline(always)]
+    pub fn start_receive_into(
+        &mut self,
+        buffer: impl FnOnce() -> ReceiveBuffer,
+        pattern: Pattern,
+    ) -> RequestId {
         if self.plays_again {
-            return self.start_receive_again(buffer, pattern);
+            return self.start_receive_again(buffer(), pattern);
         }
         let clock = self.count();
-        let id = self.add_receive(clock, buffer, pattern.source.is_none());
-        match self.inbox.matcher.take_or_post(pattern, id) {
-            Ok(index) => self.deliver(index, id),
-            Err(posted) => self.note_posted(id, posted),
+        let id = self.requests.next_id();
+        let any_source = pattern.source.is_none();
+        let found = self.inbox.matcher.take_or_post(&pattern, id);
+        let is_logged = any_source | self.inbox.every_reception;
+        self.statistics.receives += 1;
+        let own = self.options.rank;
+        self.requests.add(id, clock, RequestKind::Receive, || {
+            let posted = found.err();
+            RequestState::Receiving(Receiving::new(buffer(), any_source, is_logged, posted, own))
+        });
+        if let Ok(index) = found {
+            self.deliver(index, id);
         }
         id
     }
 
-    #[inline(always)]
     pub(super) fn note_posted(&mut self, id: RequestId, posted: PostedId) {
         if let Some(receiving) = self.requests.receiving(id) {
             receiving.posted = Some(posted);
@@ -44,7 +61,6 @@ impl<P: Protocol> Engine<P> {
         id
     }
 
-    #[inline(always)]
     pub(super) fn add_receive(
         &mut self,
         clock: Clock,
@@ -55,7 +71,6 @@ impl<P: Protocol> Engine<P> {
         self.add_receiving(clock, RequestKind::Receive, buffer, any_source, is_logged)
     }
 
-    #[inline(always)]
     pub(super) fn add_receiving(
         &mut self,
         clock: Clock,
@@ -64,24 +79,13 @@ impl<P: Protocol> Engine<P> {
         any_source: bool,
         is_logged: bool,
     ) -> RequestId {
+        let id = self.requests.next_id();
         self.statistics.receives += 1;
-        let status = Status {
-            source: self.options.rank,
-            bytes: u64::MAX,
-            ..Status::default()
-        };
-        let receiving = Receiving {
-            buffer,
-            any_source,
-            is_logged,
-            is_undecided: false,
-            posted: None,
-            status,
-            arrived_bytes: 0,
-            landings: 0,
-        };
-        let state = RequestState::Receiving(receiving);
-        self.requests.add(clock, kind, state)
+        let own = self.options.rank;
+        self.requests.add(id, clock, kind, || {
+            RequestState::Receiving(Receiving::new(buffer, any_source, is_logged, None, own))
+        });
+        id
     }
 
     pub(super) fn deliver(&mut self, index: usize, id: RequestId) {

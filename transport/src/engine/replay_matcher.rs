@@ -157,7 +157,7 @@ impl Inbox {
             replay.blocked.insert(source);
             return Place::Hold;
         }
-        matcher.take_posted(&head.envelope);
+        matcher.take_posted(head.envelope);
         Place::Receive(id)
     }
 

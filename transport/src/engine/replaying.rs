@@ -227,7 +227,7 @@ impl<P: Protocol> Engine<P> {
         // Each message that was held goes to its receive, or waits.
         for index in self.inbox.end_records(clock) {
             let envelope = self.inbox.messages[index].head.envelope;
-            match self.inbox.matcher.take_posted(&envelope) {
+            match self.inbox.matcher.take_posted(envelope) {
                 Some((_, id)) => self.deliver(index, id),
                 None => self.inbox.add_waiting(Place::Queue, index),
             }
@@ -255,7 +255,7 @@ impl<P: Protocol> Engine<P> {
                     receiving.is_undecided = true;
                     self.inbox.hold_for(&pattern);
                 }
-                match self.inbox.matcher.take_or_post(pattern, id) {
+                match self.inbox.matcher.take_or_post(&pattern, id) {
                     Ok(index) => {
                         self.inbox.note_taken(index);
                         self.deliver(index, id);

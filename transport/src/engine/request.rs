@@ -3,12 +3,10 @@
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use super::publishing::Publication;
-use super::stored::MessageHead;
 use crate::gate::{Gate, Mark};
 use crate::matching::PostedId;
 use core::num::NonZeroU32;
-use refrain_ring::{Clock, Rank, Ssn, Stream};
-use slab::Slab;
+use refrain_ring::{Clock, Rank, RecordHeader, Ssn, Stream};
 
 /// The name of a request of one engine. Stale names are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +170,31 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
+    /// A receive of the rank `own` that begins.
+    #[inline(always)]
+    pub fn new(
+        buffer: ReceiveBuffer,
+        any_source: bool,
+        is_logged: bool,
+        posted: Option<PostedId>,
+        own: Rank,
+    ) -> Self {
+        Self {
+            buffer,
+            any_source,
+            is_logged,
+            is_undecided: false,
+            posted,
+            status: Status {
+                source: own,
+                bytes: u64::MAX,
+                ..Status::default()
+            },
+            arrived_bytes: 0,
+            landings: 0,
+        }
+    }
+
     #[inline(always)]
     pub fn take(&mut self, offset: u64, payload: &[u8]) {
         self.buffer.unpack(offset, payload);
@@ -179,49 +202,75 @@ impl Receiving {
     }
 }
 
+/// All requests. They are built, changed and ended in their place: one that is moved is read as a whole
+/// right after its parts are written, which waits until the processor has sent off all earlier stores.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    slab: Slab<Request>,
+    slots: Vec<Option<Request>>,
+    free: Vec<u32>,
     generations: u32,
 }
 
 impl Requests {
-    // Inlined always, so that the request is built in its place.
+    /// The id of the next request, which is [added](Self::add) before any other.
     #[inline(always)]
-    pub fn add(&mut self, posted_at: Clock, kind: RequestKind, state: RequestState) -> RequestId {
+    pub fn next_id(&mut self) -> RequestId {
+        let index = match self.free.last() {
+            Some(index) => *index,
+            None => self.grow(),
+        };
         self.generations = self.generations.wrapping_add(1);
-        let generation = NonZeroU32::new(self.generations).unwrap_or(NonZeroU32::MAX);
-        let index = self.slab.insert(Request {
-            generation,
+        RequestId {
+            index,
+            generation: NonZeroU32::new(self.generations).unwrap_or(NonZeroU32::MAX),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        let index = self.slots.len() as u32;
+        self.slots.push(None);
+        self.free.push(index);
+        index
+    }
+
+    #[inline(always)]
+    pub fn add(
+        &mut self,
+        id: RequestId,
+        posted_at: Clock,
+        kind: RequestKind,
+        state: impl FnOnce() -> RequestState,
+    ) {
+        let index = self.free.pop();
+        debug_assert_eq!(index, Some(id.index));
+        self.slots[id.index as usize].get_or_insert_with(|| Request {
+            generation: id.generation,
             posted_at,
             kind,
-            state,
+            state: state(),
             detached: false,
         });
-        RequestId {
-            index: index as u32,
-            generation,
-        }
     }
 
     #[inline(always)]
     pub fn add_send(&mut self, posted_at: Clock, sending: Sending) -> RequestId {
-        let state = RequestState::Sending(sending);
-        self.add(posted_at, RequestKind::Send, state)
+        let id = self.next_id();
+        let state = || RequestState::Sending(sending);
+        self.add(id, posted_at, RequestKind::Send, state);
+        id
     }
 
     #[inline]
     pub fn get(&self, id: RequestId) -> Option<&Request> {
-        self.slab
-            .get(id.index as usize)
-            .filter(|request| request.generation == id.generation)
+        let request = self.slots.get(id.index as usize)?.as_ref();
+        request.filter(|request| request.generation == id.generation)
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
-        self.slab
-            .get_mut(id.index as usize)
-            .filter(|request| request.generation == id.generation)
+        let request = self.slots.get_mut(id.index as usize)?.as_mut();
+        request.filter(|request| request.generation == id.generation)
     }
 
     #[inline]
@@ -246,7 +295,7 @@ impl Requests {
         if let Some(request) = self.get_mut(id) {
             request.state = RequestState::Done(outcome);
             if request.detached {
-                self.slab.remove(id.index as usize);
+                self.remove(id);
             }
         }
     }
@@ -261,7 +310,7 @@ impl Requests {
     /// Ends a receive whose match is no event with its message, all of which is here: the usual
     /// message. Returns false, and does nothing, if the match is an event.
     #[inline(always)]
-    pub fn receive_whole(&mut self, id: RequestId, head: &MessageHead, payload: &[u8]) -> bool {
+    pub fn receive_whole(&mut self, id: RequestId, header: &RecordHeader, payload: &[u8]) -> bool {
         let Some(request) = self.get_mut(id) else {
             return false;
         };
@@ -272,10 +321,16 @@ impl Requests {
             return false;
         }
         receiving.buffer.unpack(0, payload);
-        let outcome = Outcome::received(head.status(), receiving.buffer.room_bytes());
+        let status = Status {
+            source: header.source,
+            tag: header.tag,
+            bytes: header.extent,
+            cancelled: false,
+        };
+        let outcome = Outcome::received(status, receiving.buffer.room_bytes());
         request.state = RequestState::Done(outcome);
         if request.detached {
-            self.slab.remove(id.index as usize);
+            self.remove(id);
         }
         true
     }
@@ -297,7 +352,7 @@ impl Requests {
         let outcome = Outcome::received(receiving.status, receiving.buffer.room_bytes());
         request.state = RequestState::Done(outcome);
         if request.detached {
-            self.slab.remove(id.index as usize);
+            self.remove(id);
         }
         true
     }
@@ -314,24 +369,45 @@ impl Requests {
     #[inline]
     pub fn take(&mut self, id: RequestId) -> Option<Outcome> {
         let outcome = self.outcome(id)?;
-        self.slab.remove(id.index as usize);
+        self.remove(id);
         Some(outcome)
+    }
+
+    /// Removes a request that has ended, after a look at its outcome; returns whether it has ended.
+    #[inline(always)]
+    pub fn take_with(&mut self, id: RequestId, look: impl FnOnce(&Outcome)) -> bool {
+        let Some(slot) = self.slots.get_mut(id.index as usize) else {
+            return false;
+        };
+        match slot {
+            Some(Request {
+                generation,
+                state: RequestState::Done(outcome),
+                ..
+            }) if *generation == id.generation => look(outcome),
+            _ => return false,
+        }
+        // Nothing of it is left to drop.
+        core::mem::forget(slot.take());
+        self.free.push(id.index);
+        true
     }
 
     #[inline]
     pub fn remove(&mut self, id: RequestId) {
         if self.get(id).is_some() {
-            self.slab.remove(id.index as usize);
+            self.slots[id.index as usize] = None;
+            self.free.push(id.index);
         }
     }
 
     /// Receives of the program that exist, done or not.
     pub fn receives(&self) -> impl Iterator<Item = &Request> {
-        let requests = self.slab.iter().map(|(_, request)| request);
+        let requests = self.slots.iter().flatten();
         requests.filter(|it| it.kind == RequestKind::Receive)
     }
 
     pub fn count(&self) -> usize {
-        self.slab.len()
+        self.slots.len() - self.free.len()
     }
 }

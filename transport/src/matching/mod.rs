@@ -6,8 +6,8 @@
 //!
 //! | operation | cost |
 //! |---|---|
-//! | post; remove by id; cancel of an exact receive | O(1) |
-//! | cancel of a wildcard receive | O(wildcards) |
+//! | post; remove by id | O(1) |
+//! | cancel | O(receives) |
 //! | message to an exact receive | O(1), and O(wildcards posted before it); once O(receives on the row) |
 //! | message to a wildcard receive | O(wildcards posted before it) |
 //! | exact receive or probe of an unexpected message | O(1) |
@@ -16,12 +16,13 @@
 //! No cost depends on how many entries share an envelope. No operation allocates once the queues
 //! have been as long before.
 //!
-//! Messages mostly come in the order of their receives. So exact receives first stand on one *row*
+//! Messages mostly come in the order of their receives. So exact receives first stand in one *row*
 //! in that order, where only the oldest one is compared. A message that it does not accept moves
 //! the row to the lists by envelope, which receives then use until all of them are empty.
 
 mod directory;
 mod pool;
+mod row;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use directory::Envelope;
 use directory::Directory;
 use pool::{Handle, List, NONE, Pool};
 use refrain_ring::Rank;
+use row::Row;
 use std::collections::VecDeque;
 
 /// The matching part of a receive or a probe.
@@ -89,9 +91,10 @@ pub struct UnexpectedId(Handle);
 pub struct Matcher<R, M> {
     /// Number of receives and messages so far: the number of the next one.
     entries: u64,
-    /// Exact receives; all of them are on the row, or each is on the list of its envelope.
+    /// Exact receives: all of them, or none.
+    row: Row<R>,
+    /// Exact receives that are not in the row; each is on the list of its envelope.
     receives: Pool<(Envelope, R), 1>,
-    row: List,
     exact_receives: Directory,
     /// Receives with wildcards, oldest first.
     wildcards: VecDeque<(Handle, Pattern, R)>,
@@ -101,19 +104,19 @@ pub struct Matcher<R, M> {
     arrivals: List,
 }
 
-impl<R, M> Default for Matcher<R, M> {
+impl<R: Copy, M> Default for Matcher<R, M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<R, M> Matcher<R, M> {
+impl<R: Copy, M> Matcher<R, M> {
     /// Creates a matcher without receives and messages.
     pub fn new() -> Self {
         Self {
             entries: 0,
+            row: Row::new(),
             receives: Pool::new(),
-            row: List::EMPTY,
             exact_receives: Directory::new(),
             wildcards: VecDeque::new(),
             messages: Pool::new(),
@@ -127,52 +130,76 @@ impl<R, M> Matcher<R, M> {
     /// # Errors
     /// When no message has arrived: the receive is posted.
     #[inline(always)]
-    pub fn take_or_post(&mut self, pattern: Pattern, value: R) -> Result<M, PostedId> {
-        match self.take_unexpected(&pattern) {
+    pub fn take_or_post(&mut self, pattern: &Pattern, value: R) -> Result<M, PostedId> {
+        match self.take_unexpected(pattern) {
             Some((_, message)) => Ok(message),
-            None => Err(self.post(pattern, value)),
+            None => Err(self.post_this(pattern, value)),
         }
     }
 
     /// Number of receives that wait.
     #[inline]
     pub fn posted_count(&self) -> usize {
-        self.receives.count() + self.wildcards.len()
+        self.row.len() + self.receives.count() + self.wildcards.len()
     }
 
     /// Posts a receive that no unexpected message satisfies.
     #[inline]
     pub fn post(&mut self, pattern: Pattern, value: R) -> PostedId {
-        let number = self.entries;
+        self.post_this(&pattern, value)
+    }
+
+    #[inline(always)]
+    fn post_this(&mut self, pattern: &Pattern, value: R) -> PostedId {
+        let (number, index) = (self.entries, NONE);
         self.entries += 1;
-        let Some(envelope) = pattern.exact() else {
-            let index = NONE;
-            let handle = Handle { number, index };
-            self.wildcards.push_back((handle, pattern, value));
-            return PostedId(handle);
-        };
+        match pattern.exact() {
+            Some(envelope) if self.exact_receives.is_empty() => {
+                self.row.push(number, envelope, value);
+                PostedId(Handle { number, index })
+            }
+            _ => PostedId(self.post_other(number, *pattern, value)),
+        }
+    }
+
+    // A function of its own, for the sake of receives that join the row.
+    #[inline(never)]
+    fn post_other(&mut self, number: u64, pattern: Pattern, value: R) -> Handle {
+        if let Some(envelope) = pattern.exact() {
+            return self.post_listed(number, envelope, value);
+        }
+        let index = NONE;
+        let handle = Handle { number, index };
+        self.wildcards.push_back((handle, pattern, value));
+        handle
+    }
+
+    /// Posts an exact receive on the list of its envelope.
+    fn post_listed(&mut self, number: u64, envelope: Envelope, value: R) -> Handle {
         let (pool, receive) = (&mut self.receives, (envelope, value));
         let append = |list: &mut List| pool.append(number, receive, [list]);
-        let index = match self.exact_receives.is_empty() {
-            true => append(&mut self.row),
-            false => self.exact_receives.append(&envelope, append),
-        };
-        PostedId(Handle { number, index })
+        let index = self.exact_receives.append(&envelope, append);
+        Handle { number, index }
     }
 
     /// Takes a posted receive back; `None` if it was matched or cancelled.
-    #[inline]
     pub fn cancel(&mut self, id: PostedId) -> Option<R> {
-        let Some(index) = self.receives.resolve(id.0) else {
-            let found = self.wildcards.binary_search_by_key(&id.0, |it| it.0);
-            let (_, _, value) = self.wildcards.remove(found.ok()?)?;
-            return Some(value);
-        };
-        let place = match self.row.is_empty() {
-            true => Some(self.exact_receives.place(&self.receives.get(index).0)?),
-            false => None,
-        };
-        Some(self.remove_exact(place, index).1)
+        let Handle { number, index } = id.0;
+        if index == NONE {
+            if let Some(value) = self.row.remove(number) {
+                return Some(value);
+            }
+            if let Ok(at) = self.wildcards.binary_search_by_key(&id.0, |it| it.0) {
+                return self.wildcards.remove(at).map(|(_, _, value)| value);
+            }
+        }
+        // One that has left the row has its number, and a place that its id does not tell.
+        let index = match index {
+            NONE => self.receives.find(number),
+            _ => self.receives.resolve(id.0),
+        }?;
+        let place = self.exact_receives.place(&self.receives.get(index).0)?;
+        Some(self.remove_listed(place, index).1)
     }
 
     /// Takes the earliest posted receive that accepts the message.
@@ -180,81 +207,79 @@ impl<R, M> Matcher<R, M> {
     /// MPI-4.1, 3.5: of the receives that a message satisfies, the one that was
     /// posted first gets it.
     #[inline(always)]
-    pub fn take_posted(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
-        let exact = self.oldest_exact(envelope);
-        if !self.wildcards.is_empty()
-            && let Some(taken) = self.take_wildcard(envelope, exact.map(|(_, index)| index))
-        {
-            return Some(taken);
+    pub fn take_posted(&mut self, envelope: Envelope) -> Option<(Pattern, R)> {
+        if self.wildcards.is_empty() && self.row.first().is_some_and(|it| it.1 == envelope) {
+            let (_, envelope, value) = self.row.pop()?;
+            return Some((envelope.into(), value));
         }
-        let (place, index) = exact?;
-        Some(self.remove_exact(place, index))
+        self.take_other(envelope)
+    }
+
+    /// As [`take_posted`](Self::take_posted), where the message may not be that of the oldest receive.
+    // A function of its own: inlined, it would slow down messages to exact receives.
+    #[inline(never)]
+    fn take_other(&mut self, envelope: Envelope) -> Option<(Pattern, R)> {
+        let envelope = &envelope;
+        let exact = self.oldest_exact(envelope);
+        if let Some(at) = self.first_wildcard(envelope, exact.map(|it| it.0)) {
+            let (_, pattern, value) = self.wildcards.remove(at)?;
+            return Some((pattern, value));
+        }
+        let (envelope, value) = match exact?.1 {
+            Some((place, index)) => self.remove_listed(place, index),
+            None => self.row.pop().map(|it| (it.1, it.2))?,
+        };
+        Some((envelope.into(), value))
     }
 
     /// The receive that [`take_posted`](Self::take_posted) would take.
     pub fn find_posted(&mut self, envelope: &Envelope) -> Option<&R> {
-        let exact = self.oldest_exact(envelope).map(|(_, index)| index);
-        match self.first_wildcard(envelope, exact) {
-            Some(at) => Some(&self.wildcards[at].2),
-            None => Some(&self.receives.get(exact?).1),
+        let exact = self.oldest_exact(envelope);
+        if let Some(at) = self.first_wildcard(envelope, exact.map(|it| it.0)) {
+            return Some(&self.wildcards[at].2);
+        }
+        match exact?.1 {
+            Some((_, index)) => Some(&self.receives.get(index).1),
+            None => self.row.first().map(|it| &it.2),
         }
     }
 
-    /// The oldest receive of this envelope, and the place of its list; `None`: it is on the row.
-    #[inline(always)]
-    fn oldest_exact(&mut self, envelope: &Envelope) -> Option<(Option<usize>, u32)> {
-        if let Some(index) = self.row.first() {
-            if self.receives.get(index).0 == *envelope {
-                return Some((None, index));
+    /// The number of the oldest receive of this envelope, and its place on a list; `None`: it is the
+    /// first in the row.
+    fn oldest_exact(&mut self, envelope: &Envelope) -> Option<(u64, Option<(usize, u32)>)> {
+        if let Some((number, of, _)) = self.row.first() {
+            if of == envelope {
+                return Some((*number, None));
             }
             self.leave_row();
         }
         let (place, index) = self.exact_receives.oldest(envelope)?;
-        Some((Some(place), index))
+        Some((self.receives.number(index), Some((place, index))))
     }
 
     /// Moves all receives from the row to the lists of their envelopes.
     #[cold]
     fn leave_row(&mut self) {
-        let (pool, row) = (&mut self.receives, &mut self.row);
-        while let Some(index) = row.first() {
-            let envelope = pool.get(index).0;
-            let append = |list: &mut List| pool.move_first(row, list);
-            self.exact_receives.append(&envelope, append);
+        while let Some((number, envelope, value)) = self.row.pop() {
+            self.post_listed(number, envelope, value);
         }
     }
 
-    // A function of its own: inlined, it would slow down messages to exact receives.
-    #[inline(never)]
-    fn take_wildcard(&mut self, envelope: &Envelope, exact: Option<u32>) -> Option<(Pattern, R)> {
-        let at = self.first_wildcard(envelope, exact)?;
-        let (_, pattern, value) = self.wildcards.remove(at)?;
-        Some((pattern, value))
-    }
-
     /// The place of the first wildcard receive that accepts the message, among those posted
-    /// before the exact receive that accepts it.
-    #[inline]
-    fn first_wildcard(&self, envelope: &Envelope, exact: Option<u32>) -> Option<usize> {
-        let before = exact.map_or(u64::MAX, |index| self.receives.number(index));
+    /// before the exact receive that accepts it, which has this number.
+    fn first_wildcard(&self, envelope: &Envelope, exact: Option<u64>) -> Option<usize> {
+        let before = exact.unwrap_or(u64::MAX);
         let wildcards = self.wildcards.iter();
         wildcards
             .take_while(|(handle, _, _)| handle.number < before)
             .position(|(_, pattern, _)| pattern.accepts(envelope))
     }
 
-    /// Removes an exact receive from the list at this place; `None`: from the row.
-    #[inline(always)]
-    fn remove_exact(&mut self, place: Option<usize>, index: u32) -> (Pattern, R) {
+    /// Removes an exact receive from the list at this place.
+    fn remove_listed(&mut self, place: usize, index: u32) -> (Envelope, R) {
         let pool = &mut self.receives;
-        let (envelope, value) = match place {
-            None => pool.take(index, [&mut self.row]),
-            Some(place) => {
-                let take = |list: &mut List| pool.take(index, [list]);
-                self.exact_receives.unlink(place, take)
-            }
-        };
-        (envelope.into(), value)
+        let take = |list: &mut List| pool.take(index, [list]);
+        self.exact_receives.unlink(place, take)
     }
 
     /// Number of messages that wait.
@@ -362,7 +387,8 @@ impl<R, M> Matcher<R, M> {
 #[cfg(test)]
 impl<R, M> Matcher<R, M> {
     fn posted_slots_and_places(&self) -> (usize, usize, usize) {
-        let (exact, wildcards) = (self.receives.slots(), self.wildcards.capacity());
+        let exact = self.row.capacity() + self.receives.slots();
+        let wildcards = self.wildcards.capacity();
         (exact, wildcards, self.exact_receives.places())
     }
 

@@ -138,13 +138,10 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
         node.value.take().expect(IS_THERE)
     }
 
-    /// Moves the first entry of a list, if there is one, to the end of another list. Both are the
-    /// first of their entries' lists.
-    pub(super) fn move_first(&mut self, from: &mut List, to: &mut List) {
-        if let Some(index) = from.first() {
-            self.unlink(index, 0, from);
-            self.link(index, 0, to);
-        }
+    /// The index of the entry with this number. Scans all slots.
+    pub(super) fn find(&self, number: u64) -> Option<u32> {
+        let is_it = |it: &Node<T, LISTS>| it.number == number && it.value.is_some();
+        Some(self.nodes.iter().position(is_it)? as u32)
     }
 
     /// Puts an entry at the end of a list.

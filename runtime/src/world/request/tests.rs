@@ -75,11 +75,11 @@ proptest! {
             match step {
                 Step::Insert { persistent } => {
                     let mut entry = match persistent {
-                        true => Entry::persistent(template()),
-                        false => Entry::once(operation()),
+                        true => Operation::persistent(template()),
+                        false => Operation::once(operation()),
                     };
                     entry.handle = operation();
-                    let request = Request(table.insert(entry));
+                    let request = Request(table.insert(entry.into()));
                     prop_assert!(model.iter().all(|(known, _)| *known != request));
                     model.push((request, Known::Active { persistent }));
                 }
@@ -101,7 +101,7 @@ proptest! {
                     let entry = table.get_mut(request.0);
                     prop_assert_eq!(entry.is_none(), *known == Known::Gone);
                     if let Some(entry) = entry && *known == Known::Inactive {
-                        entry.handle = operation();
+                        entry.operation.handle = operation();
                         *known = Known::Active { persistent: true };
                     }
                 }
@@ -139,9 +139,9 @@ proptest! {
 
 #[test]
 fn null_and_invented_keys_name_nothing() {
-    let mut table = Table::after(0);
+    let mut table = Table::<Entry>::after(0);
     assert!(table.get(Key::default()).is_none());
-    let only = table.insert(Entry::once(operation()));
+    let only = table.insert(Operation::once(operation()).into());
     assert!(table.remove(only).is_some());
     assert!(table.get(Key::default()).is_none(), "of a free slot");
     let slot = u64::MAX;
