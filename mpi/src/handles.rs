@@ -44,24 +44,25 @@ impl<T> Table<T> {
     pub fn add_with(&mut self, object: impl FnOnce() -> T) -> Option<usize> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None => self.grow(),
+            None => self.grow()?,
         };
-        if index + FIRST >= 1 << INDEX_BITS {
-            return None;
-        }
         let slot = &mut self.slots[index];
         slot.object.get_or_insert_with(object);
         Some((slot.generation << INDEX_BITS) + FIRST + index)
     }
 
-    /// Adds a slot, which the caller uses.
+    /// Adds a slot, which the caller uses. `None`: there are as many as handles can name.
     #[cold]
-    fn grow(&mut self) -> usize {
+    fn grow(&mut self) -> Option<usize> {
+        let index = self.slots.len();
+        if index + FIRST >= 1 << INDEX_BITS {
+            return None;
+        }
         self.slots.push(Slot {
             generation: 0,
             object: None,
         });
-        self.slots.len() - 1
+        Some(index)
     }
 
     #[inline]

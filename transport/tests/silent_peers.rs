@@ -275,6 +275,31 @@ fn many_peers_are_spoken_to_with_little_log_memory() {
     }
 }
 
+/// A receiver that computes, and so has not released what it has received, delays a send that finds no
+/// memory. It does not make the log full.
+// LOG-3 LOG-7
+#[test]
+fn receivers_that_compute_only_delay_a_send() {
+    const ROOM: u32 = 8;
+    let mut star = Star::new(ROOM + 2, false);
+    for peer in 1..=ROOM + 1 {
+        let (mut room, mut has_waited) = ([0; 3], false);
+        let receives = receive(&mut star.engines[peer as usize], &mut room);
+        send(&mut star.engines[0], peer, b"abc");
+        while star.engines[peer as usize].finish(receives).is_none() {
+            star.engines[0].progress().expect("no fault");
+            star.engines[peer as usize].progress().expect("no fault");
+            if let Some(stall) = star.engines[0].stall() {
+                assert_eq!(stall, Stall::Window);
+                has_waited = true;
+                // Their computation is over.
+                star.progress();
+            }
+        }
+        assert_eq!(has_waited, peer > ROOM, "{peer}");
+    }
+}
+
 /// A caller that looks for idle channels at times never finds the memory exhausted: a send waits for
 /// no receiver.
 #[test]

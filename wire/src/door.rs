@@ -129,7 +129,7 @@ impl Door {
     /// time. A returned connection may already have received messages.
     pub fn step(&mut self, now: Instant) -> Vec<Connection> {
         let mut guests = Vec::new();
-        self.accept(now, &mut guests);
+        // First those that wait: a new one may take the place of one whose proof has arrived.
         for mut waiting in core::mem::take(&mut self.waiting) {
             match waiting.step() {
                 Outcome::Proven => {
@@ -151,6 +151,7 @@ impl Door {
                 Outcome::Gone(None) => {}
             }
         }
+        self.accept(now, &mut guests);
         guests
     }
 

@@ -416,7 +416,8 @@ impl Agent {
             .depth(branch.agent)
             .checked_sub(1)
             .filter(|it| *it > 0)?;
-        let patience = lease.turn() * levels.min(LEVELS_MAX) / LEVELS_MAX;
+        // A request leaves two turns of the lease.
+        let patience = lease.turn() * (LEVELS_MAX + levels.min(LEVELS_MAX)) / (2 * LEVELS_MAX);
         Some(patience.saturating_sub(asked))
     }
 

@@ -42,7 +42,7 @@ pub fn gather(
         })
     };
     let placed: Vec<Placed> = (0..spec.hosts.len()).filter_map(placed).collect();
-    let tree = Tree::of(placed.len() as u32, spec.fan_out.unwrap_or(FAN_OUT));
+    let tree = Tree::of(placed.len() as u32, spec.fan_out.unwrap_or(FAN_OUT).max(1));
     let mut gathering = Gathering::start(spec, setup.clone(), placed, tree)?;
     if let AgentStart::Tasks(tasks) = &spec.start {
         gathering.publish(tasks)?;

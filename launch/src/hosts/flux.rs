@@ -7,8 +7,8 @@ use super::listing::{HostSlots, NotAHost};
 use super::short_list::{LENGTH_MAX, expand};
 use serde::Deserialize;
 
-/// The command that prints the resources of an instance.
-pub const RESOURCES: [&str; 3] = ["flux", "resource", "R"];
+/// The command that prints the resources of an instance whose brokers are up.
+pub const RESOURCES: [&str; 5] = ["flux", "resource", "R", "-s", "up"];
 /// The command that starts an agent below a broker; the broker's rank and the agent's command are appended. It
 /// passes its standard input on, with the invitation. Flux's scheduler does not count what it starts.
 pub const EXEC: [&str; 3] = ["flux", "exec", "-r"];

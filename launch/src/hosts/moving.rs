@@ -225,11 +225,10 @@ impl Job {
             return;
         };
         let LeaseLength(length) = hosts.setup.lease.unwrap_or(LeaseLength(HostsSpec::LEASE));
-        let called = hosts.step_callers();
-        let silent = hosts.silent();
-        for number in called {
+        for number in hosts.step_callers() {
             self.hear_agent(number);
         }
+        let silent = self.hosts().map_or_else(Vec::new, Hosts::silent);
         for number in silent {
             let length = length.as_secs_f64();
             self.lose_host(number, &format!("no answer for {length} s"));

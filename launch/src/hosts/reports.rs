@@ -16,7 +16,7 @@ use signal_hook::consts::SIGUSR1;
 use std::time::Instant;
 
 impl Job {
-    fn hosts(&mut self) -> Option<&mut Hosts> {
+    pub(super) fn hosts(&mut self) -> Option<&mut Hosts> {
         match &mut self.placement {
             Placement::Local(_) => None,
             Placement::Remote(hosts) => Some(hosts),

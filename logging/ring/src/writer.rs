@@ -436,6 +436,12 @@ impl ChannelLog {
         })
     }
 
+    /// Whether all records of the log are below `horizon`. LOG-4
+    pub fn is_below(&self, horizon: &Frontier) -> bool {
+        let mut chunks = self.chunks.iter();
+        chunks.all(|chunk| chunk.place == Place::Disk || chunk.ends.is_within(horizon))
+    }
+
     /// A chunk that is in memory.
     #[cfg(not(loom))]
     pub(crate) fn entry_of(&self, sequence: u64) -> Option<&ChunkEntry> {

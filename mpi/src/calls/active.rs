@@ -101,18 +101,22 @@ impl Active {
     /// Notes at their requests which requests of the library have ended.
     fn note(&self, requests: &[Request], ended: usize) -> Result {
         let mut known = mpi().requests.borrow_mut();
+        let mut noted = Ok(());
         for ended in &self.ended[..ended] {
             let (place, number) = self.places[ended.index];
             let entry = known.get_mut(requests[place])?;
             match &mut entry.operation {
-                Operation::Parts(parts) => parts.note(number, ended, &mut *mpi().world()?)?,
+                // The library knows none of the others any more: they are noted, too.
+                Operation::Parts(parts) => {
+                    noted = noted.and(parts.note(number, ended, &mut *mpi().world()?));
+                }
                 _ => {
                     entry.rare_mut().over = Some(*ended);
                     entry.library_has_ended();
                 }
             }
         }
-        Ok(())
+        noted
     }
 
     /// For requests that are compound, or together with such: ends requests of the library until

@@ -282,6 +282,8 @@ impl LogWatch {
             let report = format!("the log of rank {} is full: {full}", world.rank);
             let report = ToLauncher::Unprotected(report);
             world.tell(|control| control.report(&report))?;
+            // What it keeps no more becomes free when receivers have it.
+            *self = Self::default();
         }
         Ok(())
     }

@@ -51,9 +51,15 @@ impl Destination {
         self.unanswered.shrink_to_fit();
     }
 
-    /// Whether a receiver has to leave a chunk that this channel gives back.
-    fn is_being_left(&self) -> bool {
-        self.lane.is_live() && self.log.is_being_left()
+    /// Whether memory of the log becomes free when the receiver polls: it has to leave a chunk, or
+    /// has not released records that nothing else needs.
+    fn waits_for_receiver(&mut self, fabric: &mut dyn Fabric) -> bool {
+        if !self.lane.is_live() || self.log.held_bytes() == 0 {
+            return false;
+        }
+        self.log.is_being_left()
+            || (!self.keeps_payload() || self.log.is_below(&self.horizon))
+                && self.released(self.rank, fabric) < self.log.tail()
     }
 }
 
@@ -77,8 +83,9 @@ impl Outbox {
     }
 
     /// Whether memory becomes free when a receiver polls.
-    pub(super) fn is_any_being_left(&self) -> bool {
-        self.destinations.iter().any(Destination::is_being_left)
+    pub(super) fn waits_for_receivers(&mut self, fabric: &mut dyn Fabric) -> bool {
+        let mut destinations = self.destinations.iter_mut();
+        destinations.any(|destination| destination.waits_for_receiver(fabric))
     }
 }
 

@@ -41,10 +41,9 @@ impl Outbox {
         means: &mut Means<'_>,
     ) -> Result<bool, EngineError> {
         let may_help = match stop {
-            ReserveError::Arena(ArenaFull::Budget { .. }) => true,
+            ReserveError::Arena(_) => true,
             // Without a disk a channel's window only moves when its receiver consumes.
             ReserveError::Window => means.log.spilling.is_on(),
-            ReserveError::Arena(ArenaFull::Memory { .. }) => gets_by_with_what_it_has(means),
         };
         // Only the channel's own chunks make room in its window. Chunks of other channels would
         // only be written to disk before them.
@@ -83,13 +82,13 @@ impl Outbox {
     ) -> Result<(), EngineError> {
         let stall = match stop {
             ReserveError::Window if self.receiver_holds(to, means) => Stall::Window,
+            _ if means.log.spilling.is_writing() => Stall::Disk,
+            ReserveError::Arena(_) if self.waits_for_receivers(means.log.fabric) => Stall::Window,
             ReserveError::Arena(error @ ArenaFull::Memory { .. })
                 if !gets_by_with_what_it_has(means) =>
             {
                 return Err(EngineError::Log(error));
             }
-            _ if means.log.spilling.is_writing() => Stall::Disk,
-            ReserveError::Arena(_) if self.is_any_being_left() => Stall::Window,
             ReserveError::Window => Stall::Share,
             ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
             ReserveError::Arena(ArenaFull::Memory { .. }) => Stall::Memory,

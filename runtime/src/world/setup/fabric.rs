@@ -419,7 +419,9 @@ impl Making<'_> {
         let mut checked = Ok(());
         // Not that another rank has died: who greets this one may have no news of that.
         let greeted = network.greet(to.filter(is_there), &from, timeout, &mut |rank| {
-            checked = self.control.check();
+            if checked.is_ok() {
+                checked = self.control.check();
+            }
             checked.is_err() || self.control.has_news_of_lives(rank)
         });
         checked?;

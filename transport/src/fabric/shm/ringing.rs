@@ -38,8 +38,15 @@ impl Shm {
                 bits &= bits - 1;
                 self.make_hot(rank);
                 if !self.hot.contains(&rank) {
-                    calls += self.poll_lane(rank, sink)?;
-                    self.ring_self_again_unless_drained(rank);
+                    let taken = self.poll_lane(rank, sink)?;
+                    calls += taken;
+                    // A lane publishes what it has released at a poll that finds nothing, and this
+                    // one is polled when it rings only.
+                    if taken > 0 {
+                        self.ring_self_again(rank);
+                    } else {
+                        self.ring_self_again_unless_drained(rank);
+                    }
                 }
             }
         }
@@ -77,8 +84,12 @@ impl Shm {
     /// polled only when its peer has rung.
     pub(super) fn ring_self_again_unless_drained(&self, rank: Rank) {
         if self.peer(rank).is_some_and(Peer::is_ready) {
-            self.own.doorbell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
+            self.ring_self_again(rank);
         }
+    }
+
+    fn ring_self_again(&self, rank: Rank) {
+        self.own.doorbell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
     }
 
     pub(super) fn anything_new(&mut self) -> bool {
