@@ -2,7 +2,7 @@
 //! Hosts as in `lost_hosts`: each is this one, with an agent of its own.
 
 use crate::launched::{Launched, Process, processes_of, refrain, run};
-use crate::lost_hosts::{Hosts, LEASE, lines, program};
+use crate::lost_hosts::{Hosts, LEASE, expected, lines};
 use crate::scripted;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -11,14 +11,6 @@ use std::os::unix::fs::MetadataExt as _;
 
 /// One rank on each. With a fan-out of 2, c and d are below a, and e and f below b.
 const RANKS: [&str; 4] = ["-n", "6", "--host", "a,b,c,d,e,f"];
-
-/// The output of the job on this host, in which no rank waits.
-fn expected() -> Vec<String> {
-    let mut alone = refrain();
-    alone.args(["run", "-n", "6", "--no-prefix", "--"]);
-    alone.arg(program()).args(["hold", "/", "7"]);
-    lines(&run(&mut alone).expect(0))
-}
 
 /// Number of connections by TCP of a process.
 fn connections(process: u32) -> usize {
@@ -58,7 +50,7 @@ fn expect_killed(err: &str, ranks: &[u32]) {
 
 #[test]
 fn a_tree_has_the_connections_of_its_fan_out_and_the_output_of_a_star() {
-    let expected = expected();
+    let expected = expected("6");
     for (options, of_launcher, of_a) in [("", 6, 1), ("--fan-out 2", 2, 3), ("--fan-out 1", 1, 2)] {
         let Some(hosts) = Hosts::new() else { return };
         let launched = Launched::start(&mut hosts.job(&RANKS, options, "2,5"));
@@ -85,7 +77,7 @@ fn a_rank_far_below_is_restarted() {
         hosts.go(1);
         rank.kill();
         let ended = launched.end().expect(0);
-        assert_eq!(lines(&ended), expected(), "{}", ended.err);
+        assert_eq!(lines(&ended), expected("6"), "{}", ended.err);
         expect_killed(&ended.err, &[5]);
     }
 }
@@ -109,7 +101,7 @@ fn a_lost_host_takes_no_host_below_it_along() {
         let found = connections(launched.id());
         assert!(found >= of_launcher, "{fan_out} {host}: {found}");
         let ended = launched.end().expect(0);
-        assert_eq!(lines(&ended), expected(), "{}", ended.err);
+        assert_eq!(lines(&ended), expected("6"), "{}", ended.err);
         expect_killed(&ended.err, &[rank]);
     }
 }
@@ -134,7 +126,7 @@ fn a_stopped_host_takes_no_host_below_it_along() {
     processes.iter().for_each(Process::expect_end);
     hosts.go(1);
     let ended = launched.end().expect(0);
-    assert_eq!(lines(&ended), expected(), "{}", ended.err);
+    assert_eq!(lines(&ended), expected("6"), "{}", ended.err);
     expect_killed(&ended.err, &[1]);
 }
 
@@ -216,7 +208,7 @@ fn services_below_other_agents_serve_the_job() {
     lost.expect_end();
     rank.kill();
     let ended = launched.end().expect(0);
-    assert_eq!(lines(&ended), expected(), "{}", ended.err);
+    assert_eq!(lines(&ended), expected("6"), "{}", ended.err);
     expect_killed(&ended.err, &[2, 4, 5]);
     let left = fs::read_dir(hosts.0.file("")).expect("a folder").flatten();
     let left: Vec<_> = left.map(|it| it.file_name()).collect();

@@ -57,7 +57,7 @@ fn services_are_on_hosts_of_their_own() {
     let rank = Pid::from_raw(hosts.holds(&launched, 2, 0) as i32).expect("not 0");
     kill_process(rank, Signal::KILL).expect("it waits");
     let ended = launched.end().expect(0);
-    assert_eq!(lines(&ended), expected(), "{}", ended.err);
+    assert_eq!(lines(&ended), expected("3"), "{}", ended.err);
     for words in [
         "event logger 0 was killed by SIGKILL: it is restarted",
         "the checkpoint server on c was killed by SIGKILL: it is restarted",
@@ -107,7 +107,7 @@ fn a_quorum_outlives_a_host_of_services() {
     agent.expect_end();
     hosts.go(0);
     let ended = launched.end().expect(0);
-    assert_eq!(lines(&ended), expected(), "{}", ended.err);
+    assert_eq!(lines(&ended), expected("3"), "{}", ended.err);
     let words = "event logger 1 is lost with its host: the job continues with 2 of its shard";
     assert!(ended.err.contains(words), "{}", ended.err);
 }
@@ -148,7 +148,7 @@ fn a_later_run_goes_on_without_the_host_of_services() {
     let second = job("a:3,c").end().expect(0);
     let mut all = [lines(&first), lines(&second)].concat();
     all.sort();
-    assert_eq!(all, expected(), "{}", second.err);
+    assert_eq!(all, expected("3"), "{}", second.err);
     assert!(!folder.join("events").exists());
 }
 

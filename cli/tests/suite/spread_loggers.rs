@@ -2,7 +2,7 @@
 //! with an agent of its own.
 
 use crate::launched::{Launched, Process, refrain, run};
-use crate::lost_hosts::{Hosts, LEASE, lines, program};
+use crate::lost_hosts::{Hosts, LEASE, expected, lines};
 use crate::scripted;
 use crate::service_nodes::children;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,14 +11,6 @@ use std::fs;
 const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
 /// A rank on each.
 const RANKS: [&str; 4] = ["-n", "4", "--host", "a,b,c,d"];
-
-/// The output of the same job on this host, in which no rank waits.
-fn expected() -> Vec<String> {
-    let mut alone = refrain();
-    alone.args(["run", "-n", "4", "--no-prefix", "--"]);
-    alone.arg(program()).args(["hold", "/", "7"]);
-    lines(&run(&mut alone).expect(0))
-}
 
 /// By host, the numbers of its event loggers.
 fn loggers(hosts: &Hosts) -> [Vec<u32>; 4] {
@@ -70,7 +62,7 @@ fn loggers_are_beside_other_ranks_than_their_own() {
     let rank = Pid::from_raw(rank as i32).expect("not 0");
     kill_process(rank, Signal::KILL).expect("it waits");
     let ended = launched.end().expect(0);
-    assert_eq!(lines(&ended), expected(), "{}", ended.err);
+    assert_eq!(lines(&ended), expected("4"), "{}", ended.err);
     for words in [
         "event logger 2 was killed by SIGKILL: it is restarted",
         "rank 2 was killed by SIGKILL",
@@ -125,7 +117,7 @@ fn a_job_with_replicas_outlives_any_host() {
         kill_process(survivor, Signal::KILL).expect("it waits");
         hosts.go(1);
         let ended = launched.end().expect(0);
-        assert_eq!(lines(&ended), expected(), "{}", ended.err);
+        assert_eq!(lines(&ended), expected("4"), "{}", ended.err);
         let gone = "is lost with its host: the job continues with 2 of its shard";
         assert_eq!(ended.err.matches(gone).count(), 3, "{}", ended.err);
         assert!(ended.err.contains("start again on a"), "{}", ended.err);
@@ -180,7 +172,7 @@ fn a_later_run_has_the_shards_of_the_first() {
         .expect(0);
     let mut all = [lines(&first), lines(&second)].concat();
     all.sort();
-    assert_eq!(all, expected(), "{}", second.err);
+    assert_eq!(all, expected("4"), "{}", second.err);
 }
 
 #[test]

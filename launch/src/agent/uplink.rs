@@ -161,14 +161,14 @@ impl Uplink {
         numbered.take(number, bytes)
     }
 
-    /// The launcher has received so many messages of this agent.
+    /// The launcher has received this number of frames of this agent.
     pub(super) fn have_arrived(&mut self, received: u64) {
         if let Some((_, numbered)) = &mut self.numbered {
             let _ = numbered.have_arrived(received);
         }
     }
 
-    /// The launcher knows of the connection, and has received so many messages.
+    /// The launcher has accepted the connection, and has received this number of frames.
     pub(super) fn resume(&mut self, received: u64) {
         self.calls = 0;
         self.have_arrived(received);

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// With more received bytes than this that the other side does not know of, it is told.
+/// Number of bytes received since the last acknowledgement after which the next one is due.
 const UNTOLD_BYTES_MAX: usize = 64 << 10;
 
 /// One side.
@@ -35,7 +35,7 @@ impl Numbered {
         self.sent
     }
 
-    /// The other side has received so many frames. `false`: so many were not sent.
+    /// The other side has received this number of frames. `false`: fewer were sent.
     #[must_use]
     pub fn have_arrived(&mut self, frames: u64) -> bool {
         while self.sent - (self.kept.len() as u64) < frames {
@@ -63,7 +63,7 @@ impl Numbered {
         (first..).zip(self.kept.clone())
     }
 
-    /// Number of frames received so far; the other side is told now.
+    /// Number of frames received so far, for the acknowledgement that is sent now.
     pub fn tell_received(&mut self) -> u64 {
         self.untold_bytes = 0;
         self.received

@@ -281,7 +281,7 @@ impl Hosts {
         host.is_some_and(|host| host.numbered.is_some() && !host.is_lost())
     }
 
-    /// An agent has received so many frames. Returns it, unless it is lost.
+    /// An agent has received this number of frames. Returns it, unless it is lost.
     fn have_arrived(&mut self, agent: u32, received: u64) -> Option<usize> {
         let agent = agent as usize;
         let host = self.hosts.get_mut(agent).filter(|host| !host.is_lost())?;

@@ -33,7 +33,7 @@ impl Branch {
 }
 
 impl Tree {
-    /// The tree of so many agents. `None`: the launcher is connected with each of them.
+    /// The tree of a job with this number of agents. `None`: the launcher is connected with each of them.
     pub fn of(agents: u32, fan_out: u32) -> Option<Self> {
         (agents > fan_out).then_some(Self { fan_out, agents })
     }

@@ -1,5 +1,5 @@
 //! Which ranks were introduced to each other, for later runs: one file, to which each batch of pairs is
-//! appended before a rank of it is told. JOB-8
+//! appended before the launcher sends an address of it. JOB-8
 //!
 //! A header (`MAGIC`, version, number of ranks, number of the job, CRC-32 of these), then batches:
 //! number of pairs, CRC-32 of the job's number and the pairs, pairs of ranks. All numbers are little
@@ -143,7 +143,7 @@ impl JobDir {
         Ok((file.map_err(failed)?, pairs))
     }
 
-    /// Stores pairs before a rank of them is told. If that fails, later runs introduce all ranks. Returns
+    /// Stores pairs before the launcher sends their addresses. If that fails, later runs introduce all ranks. Returns
     /// a line to report. JOB-8
     ///
     /// # Errors
